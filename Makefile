@@ -1,0 +1,41 @@
+# `make demo` trains a tagger on real data; `make test` runs the suite. Both need only Python 3.11
+# or newer, pip and make; PYTHON=python3.12 chooses another interpreter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Two test processes on two cores; each compiles and runs small programs.
+WORKERS ?= 2
+
+.PHONY: demo test test-fast test-full lint clean
+
+$(VENV)/.installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "error: Attention Lab needs Python 3.11 or newer; %s is %d.%d. Choose another with: make PYTHON=python3.12" % (sys.executable, v[0], v[1]))'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python train.py --config=configs/pos_tagging.py:size=tiny --workdir=runs/demo
+	$(BIN)/python eval.py --workdir=runs/demo --split=test
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal
+
+test-fast: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) -m fast
+
+test-full: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal -m ''
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

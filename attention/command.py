@@ -1,0 +1,109 @@
+"""The one entry point of all commands: flags, log lines, and what an exit status means.
+
+    def main(arguments):
+        from attention.training.loop import train       # JAX is imported once the flags are right
+        config = load_config(arguments.config, arguments.overrides)
+        ...
+
+    if __name__ == "__main__":
+        command.run(main, parser)
+
+Exit status: 0 done; 2 wrong input by the user (one line on stderr); 130 interrupted; 1 otherwise.
+"""
+
+from __future__ import annotations
+
+from attention import python_version  # isort: skip  (first: what follows needs a new Python)
+
+import argparse
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from attention.errors import Failure, Interrupted, UserError
+from attention.flags import parse
+
+Main = Callable[[argparse.Namespace], "int | None"]
+
+# Libraries whose progress reports are not the user's business; their warnings are.
+_QUIET = frozenset({"absl", "orbax", "jax", "flax", "grain", "tensorflow", "etils"})
+
+
+def run(main: Main, parser: argparse.ArgumentParser) -> NoReturn:
+    """Parses the command line, calls `main`, and exits with the status of the outcome.
+
+    Args:
+      main: Takes the parsed flags; returns None or an exit status. Where the parser has a
+        `--config` flag, `arguments.overrides` holds the (dotted key, text) pairs of all
+        `--config.KEY=VALUE`, in order.
+      parser: The command's own flags; `--flagfile` is added.
+    """
+    sys.exit(execute(main, parser, sys.argv[1:]))
+
+
+def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Does what `run` does for the given command line, and returns the exit status."""
+    python_version.check()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's own log lines, below errors
+    set_up_logging()
+    try:
+        status = main(parse(parser, words)) or 0
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        return _end(2, error)
+    except Failure as error:
+        return _end(1, error)
+    except Interrupted as error:
+        return _end(130, error)
+    except KeyboardInterrupt:
+        return _end(130, "interrupted")
+    except BrokenPipeError:
+        if not _stdout_is_closed():
+            traceback.print_exc()
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+
+
+def set_up_logging() -> None:
+    """Sends log lines of level INFO and above to stderr, as "12:34:56 message"."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    handler.addFilter(_is_wanted)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+class _Formatter(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        if record.levelno >= logging.WARNING:
+            record.message = f"{record.levelname.lower()}: {record.message}"
+        return super().formatMessage(record)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    # A filter rather than levels of their loggers, which the libraries set when they are imported.
+    return record.levelno >= logging.WARNING or record.name.partition(".")[0] not in _QUIET
+
+
+def _end(status: int, reason: object) -> int:
+    label = "error: " if status in (1, 2) else ""
+    line = " ".join(str(reason).splitlines())
+    if line:
+        print(f"{label}{line}", file=sys.stderr)
+    return status
+
+
+def _stdout_is_closed() -> bool:
+    """Returns whether the reader of stdout is gone, as in `predict.py | head`; then closes it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Else the interpreter flushes once more at exit, and complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False

@@ -1,0 +1,27 @@
+"""Configs: loading, overriding, checking, saving and comparing them."""
+
+from attention.configuration.arguments import merge_arguments, parse_argument
+from attention.configuration.check import check
+from attention.configuration.differences import Difference, continue_with, differences
+from attention.configuration.durations import steps
+from attention.configuration.load import load_config, load_module
+from attention.configuration.resolve import resolve
+from attention.configuration.saved import config_hash, from_json, in_hash, read_saved, to_json
+
+__all__ = [
+    "Difference",
+    "check",
+    "config_hash",
+    "continue_with",
+    "differences",
+    "from_json",
+    "in_hash",
+    "load_config",
+    "load_module",
+    "merge_arguments",
+    "parse_argument",
+    "read_saved",
+    "resolve",
+    "steps",
+    "to_json",
+]

@@ -1,0 +1,181 @@
+"""Checks of a whole config before anything else starts: ranges, choices, and what must agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from attention.configuration import durations
+from attention.configuration.fields import leaves
+from attention.configuration.overrides import EXCLUSIVE
+from attention.errors import UserError, did_you_mean
+
+_CHOICES = {
+    "dtype": ("float32", "bfloat16"),
+    "matmul_precision": ("default", "high", "highest"),
+    "parallelism": ("jit", "pmap"),
+    "optimizer.schedule": ("cosine", "inverse_sqrt", "constant"),
+    "model.norm": ("pre", "post"),
+    "model.activation": ("relu", "gelu", "silu"),
+    "model.direction": ("bidirectional", "causal"),
+    "data.pack": ("auto", "always", "never"),
+    "data.tag": ("upos", "xpos"),
+}
+
+
+class _Range(NamedTuple):
+    """The numbers that a key takes, and how to say so."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    type: type = int
+
+
+_COUNT = _Range("an int of 1 or more", lambda x: x >= 1)
+_POSITIVE = _Range("a number above 0", lambda x: x > 0, float)
+_NOT_NEGATIVE = _Range("a number of 0 or more", lambda x: x >= 0, float)
+_RATE = _Range("a number from 0 to less than 1", lambda x: 0 <= x < 1, float)
+_SEED = _Range("an int from 0 to 2**32 - 1", lambda x: 0 <= x < 2**32)
+
+_RANGES: dict[str, _Range] = {
+    "seed": _SEED,
+    "batch_size": _COUNT,
+    "batch_tokens": _COUNT,
+    "eval_batch_size": _COUNT,
+    "train_steps": _COUNT,
+    "train_epochs": _POSITIVE,
+    "log_every_steps": _POSITIVE,
+    "eval_every_steps": _POSITIVE,
+    "checkpoint_every_steps": _POSITIVE,
+    "label_smoothing": _RATE,
+    "optimizer.learning_rate": _NOT_NEGATIVE,
+    "optimizer.weight_decay": _NOT_NEGATIVE,
+    "optimizer.clip_norm": _POSITIVE,
+    "optimizer.accumulation_steps": _COUNT,
+    "optimizer.b1": _RATE,
+    "optimizer.b2": _RATE,
+    "model.dim": _COUNT,
+    "model.num_layers": _COUNT,
+    "model.num_heads": _COUNT,
+    "model.mlp_dim": _COUNT,
+    "model.word_dim": _COUNT,
+    "model.char_dim": _COUNT,
+    "model.dropout_rate": _RATE,
+    "model.word_dropout_rate": _RATE,
+    "data.order_seed": _SEED,
+    "data.max_length": _COUNT,
+    "data.min_count": _COUNT,
+    # A word that is cut keeps its head and its tail.
+    "data.max_word_length": _Range("an int of 2 or more", lambda x: x >= 2),
+    "data.num_threads": _Range("an int of 0 or more", lambda x: x >= 0),
+}
+# None is a value of these alone.
+_MAY_BE_NONE = frozenset({"data.order_seed", *(key for pair in EXCLUSIVE for key in pair)})
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError naming the key, its value and what is allowed, for the first wrong value.
+
+    Keys that a task does not have are not missed.
+    """
+    values = dict(leaves(config))
+    for key, value in values.items():
+        _check_value(key, value)
+    for first, second in EXCLUSIVE:
+        _check_exclusive(values, first, second)
+    _check_sizes(values)
+    _check_paths(values)
+    if "model.position" in values:
+        _check_position(values["model.position"])
+    if "model.attention.variant" in values:
+        _check_variant(config, values)
+
+
+def _check_value(key: str, value: Any) -> None:
+    if durations.is_duration(key):
+        durations.canonical(value, key=key)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{key}={value}: expected a finite number")
+    if key in _CHOICES and value not in _CHOICES[key]:
+        allowed = _CHOICES[key]
+        hint = did_you_mean(str(value), allowed)
+        raise UserError(f"{key}={value!r}: expected one of {', '.join(allowed)}{hint}")
+    if key in _RANGES and not (value is None and key in _MAY_BE_NONE):
+        _check_range(key, value, _RANGES[key])
+
+
+def _check_range(key: str, value: Any, allowed: _Range) -> None:
+    number = value
+    if durations.is_duration(key):  # only whether it is zero matters
+        number = durations.steps(value, total_steps=10**9, steps_per_epoch=10**9)
+    types = (int, float) if allowed.type is float else (int,)
+    if isinstance(number, bool) or not isinstance(number, types) or not allowed.holds(number):
+        raise UserError(f"{key}={value!r}: expected {allowed.words}")
+
+
+def _check_exclusive(values: dict[str, Any], first: str, second: str) -> None:
+    if first not in values and second not in values:
+        return
+    one, other = values.get(first), values.get(second)
+    if one is not None and other is not None:
+        raise UserError(f"{first}={one} and {second}={other} are both set: set one of them to None")
+    if one is None and other is None:
+        raise UserError(f"neither {first} nor {second} is set: set one of them")
+
+
+def _check_sizes(values: dict[str, Any]) -> None:
+    dim, heads = values.get("model.dim"), values.get("model.num_heads")
+    if dim and heads and dim % heads:
+        raise UserError(f"model.dim={dim} must be a multiple of model.num_heads={heads}")
+    tokens, length = values.get("batch_tokens"), values.get("data.max_length")
+    if tokens and length and tokens < length:
+        raise UserError(
+            f"batch_tokens={tokens} is less than data.max_length={length}: a batch holds at least "
+            "one row of that length; raise batch_tokens or lower data.max_length"
+        )
+    if values.get("model.use_words") is False and values.get("model.use_chars") is False:
+        raise UserError("model.use_words and model.use_chars are both false: set one to true")
+
+
+def _check_paths(values: dict[str, Any]) -> None:
+    """Refuses paths of files that the chosen data set would never read."""
+    dataset = values.get("dataset", "files")
+    for key, value in values.items():
+        is_path = key.startswith("data.") and key.endswith("_path")
+        if is_path and value is not None and dataset != "files":
+            raise UserError(
+                f"{key}={value!r} is read only with dataset=files, not with dataset={dataset}: "
+                f"--config=configs/{values.get('task', 'x')}.py:dataset=files"
+            )
+
+
+def _check_position(name: str) -> None:
+    from attention import positions  # imports JAX, so after the checks above
+
+    positions.get(name)
+
+
+def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
+    from attention import variants  # imports JAX, so after the checks above
+
+    name = values["model.attention.variant"]
+    variant = variants.get(name)
+    own = {key: value for key, value in config.model.attention.items() if key != "variant"}
+    try:
+        variant.Config(**own)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"model.attention (variant={name}): {error}") from error
+    direction = values.get("model.direction", "bidirectional")
+    if direction not in variant.MODES:
+        raise UserError(
+            f"model.direction={direction!r} needs a variant with that mode; "
+            f"variant={name} has {', '.join(sorted(variant.MODES))}"
+        )
+    if values.get("data.pack") == "always" and "packed" not in variant.MODES:
+        raise UserError(
+            f"data.pack='always' needs a variant with the mode 'packed'; variant={name} has "
+            f"{', '.join(sorted(variant.MODES))}: set data.pack to auto or never"
+        )

@@ -1,0 +1,35 @@
+"""Resolving: what a config leaves open is decided once, and then saved."""
+
+from __future__ import annotations
+
+from ml_collections import ConfigDict
+
+from attention.configuration import durations
+from attention.configuration.fields import leaves, normalized
+
+
+def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDict:
+    """Returns a new, locked config without `auto` values and with durations spelled one way.
+
+    `data.pack` becomes `always` where the variant has the mode `packed`, else `never`.
+
+    Args:
+      config: A checked config, which is not changed.
+      saved: The resolved config of the run that is to go on, if any: an `auto` takes its value
+        from there.
+    """
+    resolved = normalized(config)
+    for key, value in list(leaves(resolved)):
+        if durations.is_duration(key):
+            resolved.update_from_flattened_dict({key: durations.canonical(value, key=key)})
+    before = dict(leaves(saved)) if saved is not None else {}
+    if "data" in resolved and resolved.data.get("pack") == "auto":
+        resolved.data.pack = before.get("data.pack") or _packing(resolved)
+    return resolved.lock()
+
+
+def _packing(config: ConfigDict) -> str:
+    from attention import variants  # imports JAX
+
+    modes = variants.get(config.model.attention.variant).MODES
+    return "always" if "packed" in modes else "never"

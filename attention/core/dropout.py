@@ -1,0 +1,54 @@
+"""Dropout whose rate is data, not code: one compiled program serves every rate."""
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float
+
+from attention.errors import UserError
+from attention.ops.random_bits import hashed_bits
+
+LEVELS = 1 << 24  # the rate is rounded to a multiple of 1 / LEVELS, exact in float32
+
+
+class Rate(nnx.Variable):
+    """A dropout rate: a float32 scalar that a compiled step may replace by a traced one."""
+
+
+class Dropout(nnx.Module):
+    """Zeroes each element with probability `rate` and divides the others by 1 − rate.
+
+    Every element has its own random bits, so batch entries and heads have independent masks. Built
+    with rate 0, it has no `Rate` and costs nothing; for a rate that changes, build it with another
+    value and replace that.
+    """
+
+    def __init__(self, rate: float):
+        """Raises UserError unless 0 ≤ rate < 1."""
+        if not 0.0 <= rate < 1.0:
+            raise UserError(f"a dropout rate must be in [0, 1), not {rate}")
+        self.rate = Rate(jnp.float32(rate)) if rate else None
+
+    def __call__(self, x: Float[Array, "..."], *, rngs: nnx.Rngs | None) -> Float[Array, "..."]:
+        """Returns x with elements dropped; x itself if `rngs` is None."""
+        if self.rate is None or rngs is None:
+            return x
+        threshold = _threshold(self.rate[...])
+        # Divides by the very share that is kept, so that the mean is right to the last bit.
+        scale = LEVELS / (LEVELS - threshold.astype(jnp.float32))
+        kept = _kept(rngs.dropout(), x.shape, threshold)
+        return jnp.where(kept, x * scale.astype(x.dtype), jnp.zeros((), x.dtype))
+
+    def mask(self, shape: tuple[int, ...], *, rngs: nnx.Rngs | None) -> Bool[Array, "..."] | None:
+        """Returns True where an element is kept; None where all are."""
+        if self.rate is None or rngs is None:
+            return None
+        return _kept(rngs.dropout(), shape, _threshold(self.rate[...]))
+
+
+def _threshold(rate: Float[Array, ""]) -> Array:
+    return jnp.round(rate * LEVELS).astype(jnp.uint32)
+
+
+def _kept(key: Array, shape: tuple[int, ...], threshold: Array) -> Bool[Array, "..."]:
+    bits = hashed_bits(key, shape) >> 8
+    return bits >= threshold

@@ -1,0 +1,70 @@
+"""Items: the stretches of examples that go into batches, as `[n 3]` of example, start, stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+MAX_WARNINGS = 5
+
+logger = logging.getLogger(__name__)
+
+
+def whole_items(lengths: Sequence[int], max_length: int) -> Int[np.ndarray, "n 3"]:
+    """Returns one item an example, truncated to `max_length` positions: for training."""
+    lengths = np.asarray(lengths, np.int64)
+    examples = np.arange(len(lengths))
+    return np.stack([examples, np.zeros_like(lengths), np.minimum(lengths, max_length)], axis=1)
+
+
+def piece_items(lengths: Sequence[int], max_length: int) -> Int[np.ndarray, "m 3"]:
+    """Returns consecutive pieces that hold every position of every example once: for evaluation.
+
+    A long example is cut into as few pieces as fit, of lengths that differ by at most one, so
+    that no piece is left with almost no context. An empty example keeps one empty piece.
+    """
+    lengths = np.asarray(lengths, np.int64)
+    num_pieces = np.maximum(1, -(-lengths // max_length))
+    examples = np.repeat(np.arange(len(lengths)), num_pieces)
+    first = np.cumsum(num_pieces) - num_pieces
+    piece = np.arange(len(examples)) - first[examples]
+    length, count = lengths[examples], num_pieces[examples]
+    return np.stack([examples, piece * length // count, (piece + 1) * length // count], axis=1)
+
+
+def warn_long(
+    lengths: Sequence[int],
+    max_length: int,
+    *,
+    where: Callable[[int], tuple[str, int]],
+    consequence: str,
+    unit: str = "words",
+) -> int:
+    """Warns of examples longer than `max_length`: a line each, after five only their total.
+
+    Args:
+      lengths: of all examples.
+      max_length: the limit, data.max_length.
+      where: from an example's index to its file (or "stdin") and line.
+      consequence: what is done with them: "runs in pieces", "is truncated".
+      unit: what is counted.
+
+    Returns:
+      How many there are.
+    """
+    long = np.flatnonzero(np.asarray(lengths, np.int64) > max_length)
+    for index in long[:MAX_WARNINGS]:
+        file, line = where(int(index))
+        logger.warning(
+            "%s:%d: %d %s, over data.max_length=%d: %s",
+            file, line, lengths[index], unit, max_length, consequence,
+        )  # fmt: skip
+    if len(long) > MAX_WARNINGS:
+        logger.warning(
+            "%d examples in all are over data.max_length=%d: each %s",
+            len(long), max_length, consequence,
+        )  # fmt: skip
+    return len(long)

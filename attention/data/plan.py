@@ -1,0 +1,289 @@
+"""Plans: which items stand in which row of which batch, for a whole run.
+
+A plan is a pure function of the items' lengths, the seed and the step, and knows nothing of
+processes: each takes its rows of the same global batch. So a run repeats bit for bit, resumes at
+any step, and does not change with the number of processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Int
+
+from attention.data.packing import best_fit, bucket_lengths, round_up, rows_per_batch
+
+Row = tuple[int, ...]
+T = TypeVar("T")
+
+KEPT_EPOCHS = 2
+ITEM_ORDER, ROW_ORDER = 0, 1  # what a permutation is for, so that no two are alike
+
+
+class PlannedBatch(NamedTuple):
+    """Rows of item ids; all rows are `length` positions long, and an empty one is padding.
+
+    Each item of a row starts at a multiple of `start_multiple`.
+    """
+
+    length: int
+    rows: tuple[Row, ...]
+    start_multiple: int = 1
+
+
+class TrainPlan:
+    """The batches of a training run: every item once an epoch, reshuffled from (seed, epoch).
+
+    Packed, a row of `max_length` positions holds several items, and rows follow each other over
+    the ends of epochs, so that all batches are full and of one shape. Unpacked, a row holds one
+    item, a batch holds items of one length bucket, and each bucket's last batch of an epoch is
+    filled with empty rows.
+    """
+
+    def __init__(
+        self,
+        item_lengths: Int[np.ndarray, " n"] | Sequence[int],
+        *,
+        seed: int,
+        max_length: int,
+        rows: int | None = None,
+        tokens: int | None = None,
+        pack: bool,
+        multiple_of: int = 1,
+        start_multiple: int = 1,
+        epochs: float | None = None,
+    ):
+        """Makes the plan.
+
+        Args:
+          item_lengths: positions of each item, none over `max_length`.
+          seed: of the order.
+          max_length: positions of a packed row, and of the longest bucket.
+          rows: rows of a batch.
+          tokens: instead of `rows`: positions of a batch, rows × length.
+          pack: several items a row, or one.
+          multiple_of: what the rows of a batch must be divisible by: the devices.
+          start_multiple: each packed item starts at a multiple of this.
+          epochs: where the run ends, if its length is given in epochs: no row of the packed
+            stream beyond is used, and the last batch is filled with empty rows instead.
+
+        Raises:
+          UserError: for sizes that cannot be.
+          ValueError: if there is no item, or one is too long.
+        """
+        self._lengths = np.asarray(item_lengths, np.int64)
+        _check_lengths(self._lengths, max_length, start_multiple)
+        self._seed = seed
+        self._max_length = max_length
+        self._start_multiple = start_multiple
+        self._pack = pack
+        self._epochs = epochs
+        buckets = (max_length,) if pack else bucket_lengths(max_length)
+        self._rows = {
+            length: rows_per_batch(length, rows=rows, tokens=tokens, multiple_of=multiple_of)
+            for length in buckets
+        }
+        self._stream: _Stream = _Stream(self._packed_rows if pack else self._bucket_batches)
+
+    def batch(self, step: int) -> PlannedBatch:
+        """Returns the batch of a step, from 0; there is no last one, epochs go on."""
+        if not self._pack:
+            return self._stream.take(step, step + 1)[0]
+        num_rows = self._rows[self._max_length]
+        start = step * num_rows
+        stop = start + num_rows
+        if self._end is not None and start < self._end:
+            stop = min(stop, self._end)
+        rows = self._stream.take(start, stop)
+        return PlannedBatch(self._max_length, _filled(rows, num_rows), self._start_multiple)
+
+    def steps_in_epochs(self, epochs: float) -> int:
+        """Returns the steps that a number of epochs takes; a part of a step counts as one."""
+        return -(-self._stream.size(epochs) // self._stream_units_per_step)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Steps of the first epoch; those of later ones differ by a row or two when packed."""
+        return self._stream.size(1) / self._stream_units_per_step
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """The (rows, length) that batches can have: each is compiled once."""
+        if self._pack:
+            return [(self._rows[self._max_length], self._max_length)]
+        return sorted({(len(b.rows), b.length) for b in self._stream.epoch(0)})
+
+    def padding_fraction(self) -> float:
+        """Returns the share of positions that hold no item, in the first epoch."""
+        if self._pack:
+            positions = self._stream.size(1) * self._max_length
+        else:
+            positions = sum(len(b.rows) * b.length for b in self._stream.epoch(0))
+        return 1 - int(self._lengths.sum()) / positions
+
+    @functools.cached_property
+    def _end(self) -> int | None:
+        return None if self._epochs is None else self._stream.size(self._epochs)
+
+    @property
+    def _stream_units_per_step(self) -> int:
+        return self._rows[self._max_length] if self._pack else 1
+
+    def _order(self, number: int, epoch: int, purpose: int) -> Int[np.ndarray, " n"]:
+        return permutation(number, self._seed, epoch, purpose)
+
+    def _packed_rows(self, epoch: int) -> list[Row]:
+        order = self._order(len(self._lengths), epoch, ITEM_ORDER)
+        rows = _pack_rows(order, self._lengths, self._max_length, self._start_multiple)
+        # First rows are fuller and hold the long items: shuffled, every batch is alike.
+        return [rows[i] for i in self._order(len(rows), epoch, ROW_ORDER)]
+
+    def _bucket_batches(self, epoch: int) -> list[PlannedBatch]:
+        order = self._order(len(self._lengths), epoch, ITEM_ORDER)
+        batches = _bucketed(order, self._lengths, self._rows)
+        return [batches[i] for i in self._order(len(batches), epoch, ROW_ORDER)]
+
+
+def eval_plan(
+    item_lengths: Int[np.ndarray, " n"] | Sequence[int],
+    *,
+    rows: int,
+    max_length: int,
+    pack: bool,
+    multiple_of: int = 1,
+    start_multiple: int = 1,
+) -> list[PlannedBatch]:
+    """Returns batches that hold every item once, in few shapes; empty rows fill the last ones.
+
+    `rows` is rounded up to a multiple of `multiple_of`, and never more than the items need. What
+    shares a row with what depends on the lengths alone and not on `rows`.
+
+    Raises:
+      ValueError: if `rows` is below 1 or an item is too long.
+    """
+    lengths = np.asarray(item_lengths, np.int64)
+    if rows < 1:
+        raise ValueError(f"{rows=} must be at least 1")
+    if not len(lengths):
+        return []
+    _check_lengths(lengths, max_length, start_multiple)
+    longest_first = np.argsort(-lengths, kind="stable")
+    if not pack:
+        needed = Counter(_bucket_of(lengths, bucket_lengths(max_length)).tolist())
+        sizes = {
+            length: round_up(min(rows, needed[length]), multiple_of)
+            for length in bucket_lengths(max_length)
+        }
+        return _bucketed(longest_first, lengths, sizes)
+    packed = _pack_rows(longest_first, lengths, max_length, start_multiple)
+    size = round_up(min(rows, len(packed)), multiple_of)
+    return [
+        PlannedBatch(max_length, _filled(packed[i : i + size], size), start_multiple)
+        for i in range(0, len(packed), size)
+    ]
+
+
+def permutation(number: int, *seeds: int) -> Int[np.ndarray, " n"]:
+    """Returns an order of `number` things that is the same in every NumPy version.
+
+    NumPy promises that of a bit generator's raw numbers, not of what `Generator` makes of them.
+    """
+    raw = np.random.PCG64(np.random.SeedSequence([s % 2**64 for s in seeds])).random_raw(number)
+    return np.argsort(raw, kind="stable")
+
+
+class _Stream(Generic[T]):
+    """Things of epoch 0, then of epoch 1, and so on, counted through; safe to share by threads."""
+
+    def __init__(self, make_epoch: Callable[[int], list[T]]):
+        self._make_epoch = make_epoch
+        self._starts = [0]  # the number of the first thing of each epoch so far known
+        self._kept: OrderedDict[int, list[T]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def epoch(self, epoch: int) -> list[T]:
+        with self._lock:
+            if epoch not in self._kept:
+                things = self._make_epoch(epoch)
+                self._kept[epoch] = things
+                if len(self._kept) > KEPT_EPOCHS:
+                    self._kept.popitem(last=False)
+                if epoch == len(self._starts) - 1:
+                    self._starts.append(self._starts[-1] + len(things))
+            return self._kept[epoch]
+
+    def start(self, epoch: int) -> int:
+        """Returns the number of the epoch's first thing."""
+        with self._lock:
+            while len(self._starts) <= epoch:
+                self.epoch(len(self._starts) - 1)
+            return self._starts[epoch]
+
+    def size(self, epochs: float) -> int:
+        """Returns how many things the first epochs have; of a broken one, its share rounded up."""
+        whole = math.floor(epochs)
+        part = epochs - whole
+        start = self.start(whole)
+        return start + math.ceil(part * len(self.epoch(whole))) if part else start
+
+    def take(self, start: int, stop: int) -> list[T]:
+        """Returns the things numbered from `start` until before `stop`."""
+        taken: list[T] = []
+        epoch = self._epoch_of(start)
+        while len(taken) < stop - start:
+            first = start + len(taken) - self.start(epoch)
+            taken += self.epoch(epoch)[first : first + stop - start - len(taken)]
+            epoch += 1
+        return taken
+
+    def _epoch_of(self, number: int) -> int:
+        with self._lock:
+            while self._starts[-1] <= number:
+                self.start(len(self._starts))
+            return int(np.searchsorted(self._starts, number, side="right")) - 1
+
+
+def _check_lengths(lengths: np.ndarray, max_length: int, start_multiple: int) -> None:
+    if not len(lengths):
+        raise ValueError("there is no item to plan for")
+    if lengths.min() < 0 or lengths.max() > max_length:
+        raise ValueError(
+            f"items of {lengths.min()} to {lengths.max()} positions must be within 0 and "
+            f"{max_length=}"
+        )
+    if max_length % start_multiple:
+        raise ValueError(f"{start_multiple=} must divide {max_length=}")
+
+
+def _pack_rows(
+    order: np.ndarray, lengths: np.ndarray, max_length: int, start_multiple: int
+) -> list[Row]:
+    room = round_up(lengths[order], start_multiple).tolist()
+    ids = order.tolist()
+    return [tuple(ids[i] for i in row) for row in best_fit(room, max_length)]
+
+
+def _bucket_of(lengths: np.ndarray, buckets: Sequence[int]) -> np.ndarray:
+    return np.asarray(buckets)[np.searchsorted(buckets, lengths)]
+
+
+def _bucketed(order: np.ndarray, lengths: np.ndarray, sizes: dict[int, int]) -> list[PlannedBatch]:
+    """Cuts each bucket's items, in their order, into batches of one item a row."""
+    buckets = _bucket_of(lengths[order], sorted(sizes))
+    batches = []
+    for length in sorted(sizes):
+        rows = [(item,) for item in order[buckets == length].tolist()]
+        size = sizes[length]
+        for start in range(0, len(rows), size):
+            batches.append(PlannedBatch(length, _filled(rows[start : start + size], size)))
+    return batches
+
+
+def _filled(rows: Sequence[Row], size: int) -> tuple[Row, ...]:
+    return (*rows, *((),) * (size - len(rows)))

@@ -1,0 +1,154 @@
+"""Prepares a data set once: TFDS writes ArrayRecord, a rename makes it visible.
+
+A prepared folder is complete or absent. It is written under a name of its own and renamed in one
+step, so that a process killed half-way leaves nothing that is read later, and of two processes
+that start together the slower one discards what it wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attention.cache_directory import cache_directory
+from attention.errors import UserError
+
+SUMMARY = "summary.json"
+STALE_SECONDS = 24 * 3600
+
+logger = logging.getLogger(__name__)
+
+
+class SplitSummary(NamedTuple):
+    """What preparation learned of one split."""
+
+    content_hash: str
+    counts: dict[str, int]
+
+
+class Prepared(NamedTuple):
+    """A prepared data set: where TFDS reads it (relative to `root`), and its splits."""
+
+    root: Path
+    builder_directory: str
+    splits: dict[str, SplitSummary]
+
+    def records(self, split: str) -> Any:
+        """Returns the TFDS data source of a split: random access, no TensorFlow."""
+        with quiet_tfds() as tfds:
+            builder = tfds.builder_from_directory(self.root / self.builder_directory)
+            return builder.as_data_source(split)
+
+
+def prepare(
+    name: str,
+    *,
+    fingerprint: str,
+    write: Callable[[Path], tuple[str, Mapping[str, SplitSummary]]],
+) -> Prepared:
+    """Returns the prepared data set of this content; calls `write` where there is none yet.
+
+    Args:
+      name: the data set's name.
+      fingerprint: hex digest of everything the result depends on.
+      write: fills an empty folder and returns TFDS's directory in it and the splits' summaries.
+
+    Raises:
+      UserError: if the cache cannot be written, or whatever wrong input `write` finds.
+    """
+    root = cache_directory("data", f"{name}-{fingerprint[:16]}")
+    if not root.exists():
+        start = time.monotonic()
+        _write_atomically(root, write)
+        prepared = _read_summary(root)
+        sizes = ", ".join(f"{s} {_describe(x.counts)}" for s, x in prepared.splits.items())
+        seconds = time.monotonic() - start
+        logger.info("prepared data set %s in %.1f s: %s (%s)", name, seconds, sizes, root)
+        return prepared
+    return _read_summary(root)
+
+
+def hash_parts(*parts: str | bytes) -> str:
+    """Returns the sha256 hex digest of the parts, each set apart from the next by its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def quiet_tfds() -> Iterator[Any]:
+    """Gives the `tensorflow_datasets` module, whose bars, prints and warnings go nowhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tensorflow_datasets as tfds  # here: predicting from a checkpoint does not need it
+
+        absl_logger = logging.getLogger("absl")
+        level = absl_logger.level
+        absl_logger.setLevel(logging.ERROR)
+        tfds.disable_progress_bar()
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield tfds
+        finally:
+            absl_logger.setLevel(level)
+
+
+def _write_atomically(root: Path, write: Callable) -> None:
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{root.name}.", dir=root.parent))
+    except OSError as error:
+        raise UserError(
+            f"cannot write the cache '{root.parent}' ({error.strerror}): "
+            "set ATTENTION_LAB_CACHE to a folder that can be written"
+        ) from None
+    _remove_stale(root)
+    try:
+        builder_directory, splits = write(temporary)
+        summary = {
+            "builder_directory": builder_directory,
+            "splits": {name: split._asdict() for name, split in splits.items()},
+        }
+        (temporary / SUMMARY).write_text(json.dumps(summary, indent=1))
+        temporary.chmod(0o755)  # mkdtemp keeps others out; a shared cache lets them read
+        try:
+            os.rename(temporary, root)
+        except OSError:
+            if not root.exists():  # else another process was first, with the same content
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_stale(root: Path) -> None:
+    """Removes what killed processes left of this data set, old enough to be nobody's work."""
+    for left in root.parent.glob(f".{root.name}.*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _read_summary(root: Path) -> Prepared:
+    try:
+        summary = json.loads((root / SUMMARY).read_text())
+        splits = {name: SplitSummary(**split) for name, split in summary["splits"].items()}
+        return Prepared(root, summary["builder_directory"], splits)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"prepared data '{root}' is damaged: remove this folder") from None
+
+
+def _describe(counts: Mapping[str, int]) -> str:
+    return " ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in counts.items() if value)

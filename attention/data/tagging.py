@@ -1,0 +1,159 @@
+"""Tagged sentences: how they are stored, and loaded from CoNLL-U files.
+
+An example is `{"words": list[str], "upos": list[str], "xpos": list[str], "line": int, "file":
+str}` with one tag a word, "_" where there is none; `line` counts from 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from attention.data.conllu import Sentence, open_for_reading, read_conllu
+from attention.data.dataset import Dataset, Example, Record, Split
+from attention.data.preparation import SplitSummary, hash_parts, prepare, quiet_tfds
+from attention.errors import UserError
+
+TASK = "pos_tagging"
+UNLABELLED = "_"
+FORMAT_VERSION = "1"  # raise it when what is stored changes
+LIST_KEYS = ("words", "upos", "xpos")
+
+
+class ConlluFiles(NamedTuple):
+    """The files of one split, and which sentences of each belong to it (by index from 0)."""
+
+    paths: tuple[Path, ...]
+    keep: Callable[[int], bool] = lambda index: True
+
+
+def load_conllu(name: str, splits: Mapping[str, ConlluFiles], *, version: str) -> Dataset:
+    """Prepares CoNLL-U files where that is not done yet, and opens them.
+
+    Args:
+      name: of the data set.
+      splits: the files of each split.
+      version: of the source's own choices (which sentences a split keeps).
+
+    Raises:
+      UserError: naming file and line of what is wrong; also for a split without a sentence.
+    """
+    hashes = {
+        split: hash_parts(FORMAT_VERSION, version, split, *(_file_digest(p) for p in files.paths))
+        for split, files in splits.items()
+    }
+    fingerprint = hash_parts(name, *hashes.values())
+    prepared = prepare(
+        name, fingerprint=fingerprint, write=partial(_write, splits=splits, hashes=hashes)
+    )
+    opened = {}
+    for split, files in splits.items():
+        decode = partial(_decode, files=[str(path) for path in files.paths])
+        opened[split] = Split(prepared.records(split), decode, **prepared.splits[split]._asdict())
+    return Dataset(name, opened)
+
+
+def read_examples(source: str | Path | IO, *, name: str | None = None) -> list[Example]:
+    """Reads the examples of one CoNLL-U file or stream, without preparing it.
+
+    Raises:
+      UserError: naming file and line; also where there is no sentence at all.
+    """
+    examples = [_example(sentence) for sentence in read_conllu(source, name=name) if sentence.words]
+    if not examples:
+        raise UserError(f"{name or source}: holds no sentence")
+    return examples
+
+
+def universal_dependencies_decoder(features) -> Callable[[Record, int], Example]:
+    """Returns the decoder of the TFDS catalogue's `universal_dependencies` records.
+
+    They hold no line number: `line` is the number of the sentence, from 1. They do hold the rows
+    of ranges and empty nodes, which are no words: those, and only those, have no head.
+    """
+    names = features["upos"].feature.names
+
+    def decode(record: Record, index: int) -> Example:
+        words = [i for i, head in enumerate(record["head"]) if head != b"None"]
+        xpos = [record["xpos"][i].decode() for i in words]
+        return {
+            "words": [record["tokens"][i].decode() for i in words],
+            "upos": [names[record["upos"][i]] for i in words],
+            "xpos": [UNLABELLED if tag == "None" else tag for tag in xpos],
+            "line": index + 1,
+            "file": record["idx"].decode(),
+        }
+
+    return decode
+
+
+def count_tagged(example: Example) -> dict[str, int]:
+    """Returns what one example adds to the counts of its split."""
+    return {
+        "sentences": 1,
+        "words": len(example["words"]),
+        "unlabelled_words": example["upos"].count(UNLABELLED),
+    }
+
+
+def _example(sentence: Sentence) -> Example:
+    return {key: getattr(sentence, key) for key in (*LIST_KEYS, "line", "file")}
+
+
+def _write(
+    folder: Path, *, splits: Mapping[str, ConlluFiles], hashes: Mapping[str, str]
+) -> tuple[str, dict[str, SplitSummary]]:
+    counts = {split: Counter() for split in splits}
+    with quiet_tfds() as tfds:
+        from attention.data.builder import write_examples
+
+        # A list of strings takes five times as long to read back as one string, and no column
+        # of the format can hold a tab.
+        features = {key: tfds.features.Text() for key in LIST_KEYS}
+        features |= {key: tfds.features.Scalar(np.int64) for key in ("line", "file")}
+        directory = write_examples(
+            folder,
+            features=features,
+            splits={s: partial(_records, f, counts[s]) for s, f in splits.items()},
+        )
+    return directory, {s: SplitSummary(hashes[s], dict(counts[s])) for s in splits}
+
+
+def _records(files: ConlluFiles, counts: Counter) -> Iterator[Record]:
+    for number, path in enumerate(files.paths):
+        sentences = _with_words(read_conllu(path), counts)
+        for sentence in (s for i, s in enumerate(sentences) if files.keep(i)):
+            counts.update(count_tagged(_example(sentence)))
+            counts["skipped_ranges"] += sentence.num_ranges
+            counts["skipped_empty_nodes"] += sentence.num_empty_nodes
+            # The number of the file and not its path: the same content may move.
+            yield {key: "\t".join(getattr(sentence, key)) for key in LIST_KEYS} | {
+                "line": sentence.line,
+                "file": number,
+            }
+    if not counts["sentences"]:
+        raise UserError(f"{', '.join(map(str, files.paths))}: holds no sentence")
+
+
+def _with_words(sentences: Iterable[Sentence], counts: Counter) -> Iterator[Sentence]:
+    for sentence in sentences:
+        if sentence.words:
+            yield sentence
+        else:
+            counts["skipped_blocks_without_words"] += 1
+
+
+def _decode(record: Record, index: int, *, files: list[str]) -> Example:
+    example = {key: record[key].decode().split("\t") for key in LIST_KEYS}
+    return example | {"line": int(record["line"]), "file": files[int(record["file"])]}
+
+
+def _file_digest(path: Path) -> str:
+    with open_for_reading(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Models: they take an attention factory, and know no variant by name."""

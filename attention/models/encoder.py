@@ -1,0 +1,171 @@
+"""A Transformer encoder around any attention layer.
+
+Attention Is All You Need (2017), arXiv 1706.03762, section 3.1 (norm = post); On Layer
+Normalization in the Transformer Architecture (2020), arXiv 2002.04745 (norm = pre).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from attention import positions as position_schemes
+from attention.core.dropout import Dropout
+from attention.core.linear import Linear
+from attention.core.settings import as_dtype
+from attention.errors import UserError, did_you_mean
+from attention.models.layer_norm import LayerNorm
+from attention.ops import segments
+
+ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
+NORMS = ("pre", "post")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The sizes and options of an encoder.
+
+    Attributes:
+        dim: width d.
+        num_layers: blocks.
+        mlp_dim: width f of the hidden layer of each block's MLP.
+        dropout_rate: for the input and the output of each sublayer.
+        norm: "pre" or "post": before or after each sublayer.
+        activation: "relu", "gelu" or "silu".
+        position: a position scheme; one that acts inside attention is the attention factory's.
+        max_length: the number of positions, for schemes with a table.
+        dtype: of the activations.
+
+    Raises:
+        UserError: a value that is not among the allowed ones.
+    """
+
+    dim: int
+    num_layers: int
+    mlp_dim: int
+    dropout_rate: float = 0.0
+    norm: str = "pre"
+    activation: str = "gelu"
+    position: str = "sinusoidal"
+    max_length: int | None = None
+    dtype: jnp.dtype | str = "float32"
+
+    def __post_init__(self):
+        for name in ("dim", "num_layers", "mlp_dim"):
+            if getattr(self, name) < 1:
+                raise UserError(f"model.{name}={getattr(self, name)} must be at least 1")
+        for name, allowed in (("norm", NORMS), ("activation", tuple(ACTIVATIONS))):
+            value = getattr(self, name)
+            if value not in allowed:
+                hint = did_you_mean(value, allowed)
+                raise UserError(f"model.{name}={value!r} is not one of {', '.join(allowed)}{hint}")
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
+
+
+class Mlp(nnx.Module):
+    """Two linear maps with an activation between them, for each position apart."""
+
+    def __init__(self, config: EncoderConfig, *, rngs: nnx.Rngs):
+        self.up = Linear(config.dim, config.mlp_dim, rngs=rngs)
+        self.down = Linear(config.mlp_dim, config.dim, rngs=rngs)
+        self.activation = config.activation
+
+    def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+        return self.down(ACTIVATIONS[self.activation](self.up(x)))
+
+
+class Block(nnx.Module):
+    """Attention and MLP, each with a residual connection, a norm and dropout."""
+
+    def __init__(self, config: EncoderConfig, attention: nnx.Module, *, rngs: nnx.Rngs):
+        self.attention = attention
+        self.attention_norm = LayerNorm(config.dim)
+        self.mlp = Mlp(config, rngs=rngs)
+        self.mlp_norm = LayerNorm(config.dim)
+        self.dropout = Dropout(config.dropout_rate)
+        self.pre = config.norm == "pre"
+
+    def __call__(
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        segment_ids: Int[Array, "b t"] | None,
+        positions: Int[Array, "#b t"],
+        rngs: nnx.Rngs | None,
+    ) -> Float[Array, "b t d"]:
+        def attend(x):
+            return self.attention(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
+
+        x = self._residual(x, attend, self.attention_norm, rngs)
+        return self._residual(x, self.mlp, self.mlp_norm, rngs)
+
+    def _residual(self, x, sublayer, norm, rngs):
+        if self.pre:
+            return x + self.dropout(sublayer(norm(x)), rngs=rngs)
+        return norm(x + self.dropout(sublayer(x), rngs=rngs))
+
+
+class Encoder(nnx.Module):
+    """A stack of blocks over an embedded sequence."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        make_attention: Callable[[int, nnx.Rngs], nnx.Module],
+        *,
+        rngs: nnx.Rngs,
+    ):
+        """Builds the blocks.
+
+        Args:
+            config: sizes and options.
+            make_attention: (layer index from 0, rngs) → attention layer.
+            rngs: for the initial parameters.
+
+        Raises:
+            UserError: the position scheme is unknown or cannot have these sizes.
+        """
+        self.config = config
+        at_input = position_schemes.place(config.position) == "input"
+        self.position = position_schemes.make(
+            config.position if at_input else "none",
+            config.dim,
+            max_length=config.max_length,
+            rngs=rngs,
+        )
+        self.dropout = Dropout(config.dropout_rate)
+        self.blocks = nnx.List(
+            [
+                Block(config, make_attention(index, rngs), rngs=rngs)
+                for index in range(config.num_layers)
+            ]
+        )
+        # Post-norm blocks end on a norm already.
+        self.norm = LayerNorm(config.dim) if config.norm == "pre" else None
+
+    def __call__(
+        self,
+        x: Float[Array, "b t d"],
+        *,
+        segment_ids: Int[Array, "b t"] | None = None,
+        positions: Int[Array, "#b t"] | None = None,
+        rngs: nnx.Rngs | None = None,
+    ) -> Float[Array, "b t d"]:
+        """Encodes x, in the config's dtype.
+
+        Args:
+            x: the embedded sequence.
+            segment_ids: examples packed in a row are encoded apart; 0 is padding.
+            positions: None = 0, 1, … restarting at each segment.
+            rngs: for dropout, stream "dropout"; None = deterministic.
+        """
+        if positions is None:
+            positions = segments.default_positions(x.shape[1], segment_ids)
+        x = self.position.embed(x.astype(self.config.dtype), positions)
+        x = self.dropout(x, rngs=rngs)
+        for block in self.blocks:
+            x = block(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
+        return x if self.norm is None else self.norm(x)

@@ -1,0 +1,1 @@
+"""What the attention variants share: pure functions of arrays, without parameters."""

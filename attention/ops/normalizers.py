@@ -1,0 +1,35 @@
+"""Normalizers: from scores to weights, over the keys that a query may see."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def softmax(
+    scores: Float[Array, "b n t s"], visible: Bool[Array, "#b #n #t #s"] | None
+) -> Float[Array, "b n t s"]:
+    """Returns exp(e) / Σ exp(e) over the visible keys; zeros where a query sees none.
+
+    Gradients are finite everywhere, and zero for what is not visible.
+    """
+    if visible is not None:
+        scores = jnp.where(visible, scores, -jnp.inf)
+    return _softmax(scores)
+
+
+@jax.custom_jvp
+def _softmax(scores: Float[Array, "b n t s"]) -> Float[Array, "b n t s"]:
+    largest = jnp.max(scores, axis=-1, keepdims=True)
+    # −inf − −inf is NaN: a row without a visible key is shifted by 0 and sums to 0.
+    exponentials = jnp.exp(scores - jnp.where(largest == -jnp.inf, 0.0, largest))
+    total = jnp.sum(exponentials, axis=-1, keepdims=True)
+    return exponentials / jnp.where(total == 0.0, 1.0, total)
+
+
+@_softmax.defjvp
+def _softmax_jvp(primals, tangents):
+    # From the weights alone: nothing else is kept for the backward pass, and the −inf of a hidden
+    # key never enters a product.
+    weights = _softmax(*primals)
+    weighted = weights * tangents[0]
+    return weights, weighted - weights * jnp.sum(weighted, axis=-1, keepdims=True)

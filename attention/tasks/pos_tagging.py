@@ -1,0 +1,211 @@
+"""Part-of-speech tagging: one label for each word (words in, `word_TAG` out)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array
+
+from attention import positions, variants
+from attention.data.conllu import decoded_lines, format_conllu, read_conllu
+from attention.data.tagging import read_examples
+from attention.data.tokenizers.labels import UNKNOWN, UNLABELLED, LabelSet
+from attention.data.tokenizers.words import WordTokenizer
+from attention.losses import Sum, token_cross_entropy
+from attention.models.encoder import Encoder, EncoderConfig
+from attention.models.tagger import Tagger
+from attention.models.word_encoder import WordEncoder
+
+Example = Mapping[str, Any]
+
+
+class Task:
+    """A tagger: words and characters -> Transformer encoder -> one class for each word.
+
+    Args:
+      config: the run's config.
+      words, tags: the vocabulary, fitted on the training split or loaded from a run.
+    """
+
+    METRICS = ("accuracy", "loss")  # "best" is the first, on dev; higher is better
+    FILL = {"labels": UNLABELLED}
+
+    def __init__(self, config: Any, words: WordTokenizer, tags: LabelSet) -> None:
+        self.config = config
+        self.words = words
+        self.tags = tags
+
+    @classmethod
+    def fit(cls, config: Any, train: Sequence[Example]) -> Task:
+        """Builds the vocabulary from the training split alone."""
+        data = config.data
+        sentences = list(train)
+        words = WordTokenizer.build(
+            [sentence["words"] for sentence in sentences],
+            min_count=data.min_count,
+            lowercase=data.lowercase,
+            max_word_length=data.max_word_length,
+        )
+        tags = LabelSet.build(sentence[data.tag] for sentence in sentences)
+        return cls(config, words, tags)
+
+    @classmethod
+    def load(cls, config: Any, folder: Path) -> Task:
+        """Reads what `save` wrote."""
+        return cls(config, WordTokenizer.load(folder), LabelSet.load(folder))
+
+    def save(self, folder: Path) -> None:
+        """Writes everything needed to encode new text."""
+        self.words.save(folder)
+        self.tags.save(folder)
+
+    def encode(self, example: Example) -> dict[str, np.ndarray]:
+        """Arrays with one row a word: `words` [t], `chars` [t c], `labels` [t]."""
+        tags = example.get(self.config.data.tag)
+        words = example["words"]
+        labels = self.tags.encode(tags) if tags else np.full(len(words), UNLABELLED, np.int32)
+        return {**self.words.encode(words), "labels": labels}
+
+    def make_model(self, rngs: nnx.Rngs) -> Tagger:
+        """The model of the config, initialised."""
+        model, data = self.config.model, self.config.data
+        dtype = jnp.dtype(self.config.dtype)
+        on_input = positions.place(model.position) == "input"  # then the encoder adds it
+
+        def make_attention(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
+            own = model.attention.to_dict()
+            return variants.make(
+                own.pop("variant"),
+                dim=model.dim,
+                num_heads=model.num_heads,
+                causal=model.direction == "causal",
+                position=None if on_input else model.position,
+                dropout_rate=model.dropout_rate,
+                dtype=dtype,
+                max_length=data.max_length,
+                layer_index=layer_index,
+                rngs=rngs,
+                **own,
+            )
+
+        word_encoder = WordEncoder(
+            self.words.num_words,
+            self.words.num_chars,
+            dim=model.dim,
+            word_dim=model.word_dim,
+            char_dim=model.char_dim,
+            use_words=model.use_words,
+            use_chars=model.use_chars,
+            word_dropout_rate=model.word_dropout_rate,
+            dtype=dtype,
+            rngs=rngs,
+        )
+        encoder_config = EncoderConfig(
+            dim=model.dim,
+            num_layers=model.num_layers,
+            mlp_dim=model.mlp_dim,
+            dropout_rate=model.dropout_rate,
+            norm=model.norm,
+            activation=model.activation,
+            position=model.position,
+            max_length=data.max_length,
+            dtype=dtype,
+        )
+        encoder = Encoder(encoder_config, make_attention, rngs=rngs)
+        return Tagger(word_encoder, encoder, len(self.tags.names), rngs=rngs)
+
+    def _logits(self, model: nnx.Module, batch: Mapping[str, Array], rngs: nnx.Rngs | None):
+        return model(
+            batch["words"],
+            batch["chars"],
+            segment_ids=batch["segment_ids"],
+            positions=batch["positions"],
+            rngs=rngs,
+        )
+
+    def loss(
+        self, model: nnx.Module, batch: Mapping[str, Array], *, rngs: nnx.Rngs, label_smoothing: Any
+    ) -> dict[str, Sum]:
+        """Sums over the labelled words of a batch: cross-entropy in nats, and hits."""
+        logits, labels = self._logits(model, batch, rngs), batch["labels"]
+        losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
+        scored = jnp.sum(labels >= 0).astype(jnp.float32)
+        hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
+        return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}
+
+    def predict(self, model: nnx.Module, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """Each word's class [b t], its loss [b t], and the logits [b t c]."""
+        logits = self._logits(model, batch, None)
+        return {
+            "class": jnp.argmax(logits, axis=-1),
+            "loss": token_cross_entropy(logits, batch["labels"]),
+            "logits": logits,
+        }
+
+    def score(
+        self, labels: np.ndarray, outputs: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, float], dict[str, int]]:
+        """Metrics and counts from all words of a split, in file order.
+
+        A word whose tag never occurs in training counts as an error; it has no loss.
+        """
+        scored, known = labels != UNLABELLED, labels >= 0
+        hits = int(np.sum((outputs["class"] == labels) & scored))
+        counts = {
+            "num_words": len(labels),
+            "num_scored": int(scored.sum()),
+            "num_unseen_tags": int(np.sum(labels == UNKNOWN)),
+        }
+        if not counts["num_scored"]:
+            return {}, counts
+        # Over words in file order and in float64: the same whatever the batches were.
+        total = float(np.sum(outputs["loss"][known], dtype=np.float64))
+        metrics = {"accuracy": hits / counts["num_scored"], "loss": total / max(known.sum(), 1)}
+        return metrics, counts
+
+    def tags_of(self, outputs: Mapping[str, np.ndarray]) -> list[str]:
+        """The predicted tag of each word."""
+        return [self.tags.names[index] for index in outputs["class"]]
+
+    def prediction_line(self, example: Example, outputs: Mapping[str, np.ndarray]) -> str:
+        """`word_TAG word_TAG …`"""
+        pairs = zip(example["words"], self.tags_of(outputs), strict=True)
+        return " ".join(f"{word}_{tag}" for word, tag in pairs)
+
+    # -- new input -----------------------------------------------------------------------------
+
+    FORMATS = ("text", "conllu")
+
+    def read(self, path: Path) -> list[Example]:
+        """The examples of a user's CoNLL-U file."""
+        return read_examples(path)
+
+    def read_input(self, stream: IO[bytes], *, format: str) -> Iterator[Example]:
+        """The sentences of a stream: one a line, or CoNLL-U; some may have no word."""
+        if format == "conllu":
+            for sentence in read_conllu(stream, name="stdin"):
+                yield {**sentence._asdict(), "sentence": sentence}
+            return
+        for number, line in decoded_lines(stream, "stdin"):
+            words = [word for word in re.split("[ \t]", line) if word]
+            yield {"words": words, "line": number, "file": "stdin"}
+
+    def write_output(
+        self, example: Example, outputs: Mapping[str, np.ndarray] | None, *, format: str
+    ) -> str:
+        """One line of tagged words, or the sentence as CoNLL-U; `outputs` is None without words."""
+        tags = self.tags_of(outputs) if outputs else []
+        if format == "conllu":
+            column = self.config.data.tag
+            return format_conllu(example["sentence"], tags, column=column)
+        line = self.prediction_line(example, outputs) if outputs else ""
+        if outputs and "logits" in outputs:
+            line += "\t" + json.dumps([[round(float(x), 6) for x in row] for row in outputs["logits"]])
+        return line + "\n"

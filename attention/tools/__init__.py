@@ -1,0 +1,1 @@
+"""What the commands are made of, above training: using, sweeping and comparing runs."""

@@ -1,0 +1,49 @@
+"""Scores a saved run on a split of its data set, or on a user's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attention.errors import UserError
+from attention.tools.saved_run import SavedRun, open_run
+from attention.training.evaluate import Evaluator
+from attention.training.experiment import encode_for_evaluation, open_dataset
+from attention.training.result import write_evaluation
+
+
+def evaluate(
+    workdir: str,
+    *,
+    split: str = "test",
+    checkpoint: str = "best",
+    data: str | None = None,
+    eval_batch_size: int | None = None,
+) -> dict[str, Any]:
+    """Scores every word once, writes eval/<split>-<step>.{json,predictions.txt}, returns the JSON.
+
+    Args:
+      data: a file (or several, with commas between) in place of the split; the first one's stem
+        becomes the name of the split.
+    """
+    saved = open_run(workdir, checkpoint=checkpoint, eval_batch_size=eval_batch_size)
+    if data is None:
+        examples = open_dataset(saved.config).split(split)
+    else:
+        split, examples = read_files(saved, data)
+    encoded = encode_for_evaluation(saved.task, examples, saved.config)
+    evaluator = Evaluator(saved.task, encoded, saved.config, saved.parallel)
+    evaluation = evaluator(saved.predictor, saved.params)
+    return write_evaluation(
+        saved.run, evaluator, evaluation, examples, split=split, step=saved.step
+    )
+
+
+def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:
+    """The examples of the files, and a name for them."""
+    paths = [Path(name) for name in data.split(",") if name]
+    if not paths:
+        raise UserError(f"--data='{data}' names no file")
+    return paths[0].stem, [example for path in paths for example in saved.task.read(path)]
+
+

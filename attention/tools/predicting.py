@@ -1,0 +1,56 @@
+"""Runs a saved model on new input: one answer for each thing given, in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from attention.tools.saved_run import SavedRun
+from attention.training.evaluate import plan_split
+from attention.training.experiment import encode_for_evaluation
+
+# Lines read before the model runs: enough to fill its batches, few enough to answer a pipe soon.
+CHUNK = 1024
+
+Outputs = Mapping[str, np.ndarray]
+
+
+def predict(
+    saved: SavedRun, examples: Sequence[Any], *, names: Sequence[str] = ("class",)
+) -> list[Outputs]:
+    """The named outputs of each example, one row a token."""
+    encoded = encode_for_evaluation(saved.task, examples, saved.config)
+    plan = plan_split(encoded, saved.config, saved.parallel)
+    outputs = saved.predictor.outputs(saved.params, encoded, plan, names=names)
+    return [
+        {name: values[encoded.tokens_of(index)] for name, values in outputs.items()}
+        for index in range(len(examples))
+    ]
+
+
+def predict_stream(
+    saved: SavedRun, stream: IO[bytes], *, format: str = "text", logits: bool = False
+) -> Iterator[str]:
+    """Yields the answer to each line of text (or each sentence of CoNLL-U) of a stream.
+
+    Args:
+      format: one of the task's `FORMATS`.
+      logits: adds the numbers behind each answer.
+    """
+    names = ("class", "logits") if logits else ("class",)
+    given = saved.task.read_input(stream, format=format)
+    for chunk in _chunks(given, CHUNK):
+        asked = [example for example in chunk if example["words"]]
+        answers = iter(predict(saved, asked, names=names) if asked else [])
+        for example in chunk:
+            outputs = next(answers) if example["words"] else None
+            yield saved.task.write_output(example, outputs, format=format)
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

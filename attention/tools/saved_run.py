@@ -1,0 +1,65 @@
+"""A run opened for use: its config, task, and the parameters of a checkpoint; nothing is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from attention import configuration, tasks
+from attention.training.checkpoint import Checkpoints
+from attention.training.compilation_cache import enable_compilation_cache
+from attention.training.evaluate import Predictor
+from attention.training.parallel import Parallel, make_parallel
+from attention.training.run_directory import RunDirectory
+from attention.training.state import ModelParts, abstract_model, init_state
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedRun:
+    """A run with the parameters of one checkpoint, ready to predict."""
+
+    run: RunDirectory
+    config: Any
+    task: Any
+    parallel: Parallel
+    predictor: Predictor
+    params: nnx.State  # placed on the devices
+    step: int
+
+
+def open_run(
+    workdir: str, *, checkpoint: str = "best", eval_batch_size: int | None = None
+) -> SavedRun:
+    """Opens a run directory.
+
+    Args:
+      checkpoint: `best`, `latest` or the number of a step.
+      eval_batch_size: rows a batch, in place of the config's.
+
+    Raises:
+      UserError: no run there, or no such checkpoint.
+    """
+    run = RunDirectory(workdir)
+    run.require()
+    config = configuration.from_json(run.config_file.read_text("utf-8"))
+    if eval_batch_size is not None:
+        config.eval_batch_size = eval_batch_size
+    enable_compilation_cache()
+    jax.config.update("jax_default_matmul_precision", config.matmul_precision)
+    parallel = make_parallel(config.parallelism)
+    task = tasks.get(config.task).Task.load(config, run.tokenizer)
+    shapes = abstract_model(task.make_model)
+    target = parallel.abstract(jax.eval_shape(init_state, shapes.params))
+    best = run.best_of(f"eval/{task.METRICS[0]}")
+    with Checkpoints(run.checkpoints, best=best, read_only=True) as checkpoints:
+        restored = checkpoints.restore(target, checkpoint)
+    # Prediction draws nothing, so the rates do not matter; the step takes them all the same.
+    rates = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.rates)
+    parts = ModelParts(shapes.structure, restored.state.params, rates)
+    predictor = Predictor(task, parts, parallel)
+    params = parallel.place(parts.params)
+    return SavedRun(run, config, task, parallel, predictor, params, restored.step)

@@ -1,0 +1,1 @@
+"""Training: one loop, one pure step, one run directory."""

@@ -1,0 +1,78 @@
+"""Seconds and tokens of training: real work, apart from compilation, evaluation and saving."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+
+class Clock:
+    """Adds up the training sections of a run, also over resumes.
+
+    Args:
+      compile_seconds: reads the seconds compiled so far; they are left out of training.
+      past: what an earlier sitting of the same run had added up (`record`).
+    """
+
+    def __init__(
+        self, compile_seconds: Callable[[], float], past: dict[str, float] | None = None
+    ) -> None:
+        past = past or {}
+        self._read_compile_seconds = compile_seconds
+        self._past_compile_seconds = past.get("compile_seconds", 0.0)
+        self.train_seconds = past.get("train_seconds", 0.0)
+        self.wait_seconds = past.get("wait_seconds", 0.0)
+        self.tokens = int(past.get("tokens", 0))
+        self.positions = int(past.get("positions", 0))
+        self.steps = int(past.get("steps", 0))
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds of compilation of all sittings."""
+        return self._past_compile_seconds + self._read_compile_seconds()
+
+    @contextlib.contextmanager
+    def training(self) -> Iterator[None]:
+        """A section that counts as training, but for what it compiles."""
+        start, compiled = time.perf_counter(), self._read_compile_seconds()
+        yield
+        seconds = time.perf_counter() - start
+        self.train_seconds += seconds - (self._read_compile_seconds() - compiled)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A section, inside training, that waits for input."""
+        start = time.perf_counter()
+        yield
+        self.wait_seconds += time.perf_counter() - start
+
+    def count(self, *, tokens: int, positions: int) -> None:
+        """Adds one step with so many real tokens in so many positions."""
+        self.steps += 1
+        self.tokens += tokens
+        self.positions += positions
+
+    def record(self) -> dict[str, float]:
+        """What a later sitting needs to go on counting."""
+        return {
+            "compile_seconds": self.compile_seconds,
+            "train_seconds": self.train_seconds,
+            "wait_seconds": self.wait_seconds,
+            "tokens": self.tokens,
+            "positions": self.positions,
+            "steps": self.steps,
+        }
+
+    def rates_since(self, start: dict[str, float]) -> dict[str, float]:
+        """Steps and real tokens a second since `start` (an earlier `record`), and the share of
+        that time spent waiting for input."""
+        now = self.record()
+        passed = {name: now[name] - start[name] for name in now}
+        seconds = max(passed["train_seconds"], 1e-9)
+        return {
+            "time/steps_per_second": passed["steps"] / seconds,
+            "time/tokens_per_second": passed["tokens"] / seconds,
+            "time/input_wait_fraction": passed["wait_seconds"] / seconds,
+            "time/compile_seconds": now["compile_seconds"],
+        }

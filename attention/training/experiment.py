@@ -1,0 +1,184 @@
+"""A config made into the parts of a run: devices, data, task, model, numbers, schedule."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+from typing import Any
+
+import jax
+
+from attention import configuration, tasks, variants
+from attention.data import load_dataset
+from attention.data.dataset import Dataset
+from attention.data.encoded import EncodedSplit
+from attention.data.items import warn_long
+from attention.data.pipeline import train_iterator
+from attention.data.plan import TrainPlan
+from attention.errors import UserError
+from attention.training.evaluate import Evaluator
+from attention.training.optimizer import Hyper, make_hyper
+from attention.training.parallel import Parallel, make_parallel
+from attention.training.run_directory import RunDirectory
+from attention.training.state import ModelParts, TrainState, init_model, init_state
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """Everything that stays the same from the first step to the last."""
+
+    config: Any
+    run: RunDirectory
+    parallel: Parallel
+    dataset: Dataset
+    task: Any
+    train: EncodedSplit
+    plan: TrainPlan
+    total_steps: int
+    hyper: Hyper
+    parts: ModelParts  # the initial parameters
+
+    def steps(self, duration: int | str) -> int:
+        """A duration of the config (steps, epochs, percent) in steps, at least 1."""
+        return configuration.steps(
+            duration, total_steps=self.total_steps, steps_per_epoch=self.plan.steps_per_epoch
+        )
+
+    def evaluators(self) -> dict[str, Evaluator]:
+        """What scores dev and test, as far as the data set has them."""
+        return {
+            split: Evaluator(
+                self.task,
+                encode_for_evaluation(self.task, self.dataset.split(split), self.config),
+                self.config,
+                self.parallel,
+            )
+            for split in ("dev", "test")
+            if split in self.dataset.splits
+        }
+
+    def iterator(self) -> Any:
+        """The batches of the run from its first step, read ahead; it can be moved to a step."""
+        return train_iterator(
+            self.train.item,
+            self.plan,
+            fill=self.task.FILL,
+            num_steps=self.total_steps,
+            process_index=jax.process_index(),
+            process_count=jax.process_count(),
+            threads=self.config.data.num_threads,
+        )
+
+    def initial_state(self) -> TrainState:
+        """The state before the first update, as it is saved (without a device axis)."""
+        return jax.jit(init_state)(self.parts.params)
+
+
+def prepare(config: Any, run: RunDirectory) -> Experiment:
+    """Builds the parts of a run; user errors surface here, before anything is compiled."""
+    jax.config.update("jax_default_matmul_precision", config.matmul_precision)
+    parallel = make_parallel(config.parallelism)
+    check_divisible(config, parallel)
+    dataset = open_dataset(config)
+    task = open_task(config, run, dataset)
+    train = EncodedSplit(
+        dataset.split("train"), task.encode, max_length=config.data.max_length, whole=True
+    )
+    warn_of_long_examples(dataset.split("train"), train, config, consequence="is truncated")
+    plan = make_plan(config, train, parallel)
+    total_steps = config.train_steps or plan.steps_in_epochs(config.train_epochs)
+    parts = init_model(task.make_model, config.seed)
+    warmup_steps = configuration.steps(
+        config.optimizer.warmup_steps,
+        total_steps=total_steps,
+        steps_per_epoch=plan.steps_per_epoch,
+    )
+    hyper = make_hyper(
+        config, total_steps=total_steps, warmup_steps=warmup_steps, rates=parts.rates
+    )
+    return Experiment(
+        config, run, parallel, dataset, task, train, plan, total_steps, hyper, parts
+    )
+
+
+def check_divisible(config: Any, parallel: Parallel) -> None:
+    """Refuses a batch that does not share out evenly, before any data is read."""
+    key = "batch_size" if config.batch_size else "batch_tokens"
+    rows = config.batch_size or config.batch_tokens // config.data.max_length
+    parts = config.optimizer.accumulation_steps
+    if rows % (parallel.num_devices * parts):
+        over = f"{parallel.num_devices} devices" + (f" × {parts} accumulation steps" * (parts > 1))
+        raise UserError(
+            f"a batch of {rows} rows ({key}={config[key]}, data.max_length="
+            f"{config.data.max_length}) does not divide over {over}; change {key} to a multiple"
+        )
+
+
+def open_dataset(config: Any) -> Dataset:
+    """The config's data set, prepared if it is new."""
+    data = config.data
+    paths = {"train": data.train_path, "dev": data.eval_path, "test": data.test_path}
+    return load_dataset(config.dataset, task=config.task, paths=paths)
+
+
+def open_task(config: Any, run: RunDirectory, dataset: Dataset) -> Any:
+    """The task with the run's vocabulary; fitted on the training split the first time."""
+    task_class = tasks.get(config.task).Task
+    if run.has_tokenizer:
+        return task_class.load(config, run.tokenizer)
+    task = task_class.fit(config, dataset.split("train"))
+    run.install_tokenizer(task.save)
+    return task
+
+
+def make_plan(config: Any, train: EncodedSplit, parallel: Parallel) -> TrainPlan:
+    """Which items go to which row of which step."""
+    pack = config.data.pack == "always"
+    if not pack:
+        log.info("no packing: one example a row, in batches of similar length")
+    order_seed = config.data.order_seed
+    return TrainPlan(
+        train.item_lengths,
+        seed=config.seed if order_seed is None else order_seed,
+        max_length=config.data.max_length,
+        rows=config.batch_size,
+        tokens=config.batch_tokens,
+        pack=pack,
+        epochs=config.train_epochs,
+        start_multiple=start_multiple(config),
+        multiple_of=parallel.num_devices * config.optimizer.accumulation_steps,
+    )
+
+
+def start_multiple(config: Any) -> int:
+    """Block variants count blocks from the start of a segment, so segments start at blocks."""
+    variant = variants.get(config.model.attention.variant)
+    return getattr(variant, "PACK_MULTIPLE", 1)
+
+
+def encode_for_evaluation(task: Any, examples: Any, config: Any) -> EncodedSplit:
+    """A split in pieces of at most `data.max_length`, so that every token is scored."""
+    limit = config.data.max_length
+    encoded = EncodedSplit(examples, task.encode, max_length=limit, whole=False)
+    warn_of_long_examples(examples, encoded, config, consequence="runs in pieces")
+    return encoded
+
+
+def warn_of_long_examples(
+    examples: Any, encoded: EncodedSplit, config: Any, *, consequence: str
+) -> None:
+    """Says which examples are over `data.max_length`, and what happens to them."""
+    warn_long(
+        encoded.lengths,
+        config.data.max_length,
+        where=lambda index: (examples[index]["file"], examples[index]["line"]),
+        consequence=consequence,
+    )
+
+
+def hash_of(*parts: str) -> str:
+    """A short name for a combination of contents."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,248 @@
+"""Training from a config to a result: start or resume, step, log, evaluate, save."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import jax
+import numpy as np
+
+from attention import configuration
+from attention.errors import Failure, Interrupted
+from attention.training.checkpoint import Checkpoints
+from attention.training.clock import Clock
+from attention.training.compilation_cache import enable_compilation_cache
+from attention.training.evaluate import Evaluation, Predictor
+from attention.training.experiment import Experiment, prepare
+from attention.training.interrupt import interruptible
+from attention.training.metrics_log import MetricsLog
+from attention.training.result import Record, write_evaluation
+from attention.training.run_directory import RunDirectory
+from attention.training.state import TrainState
+from attention.training.step import make_train_step
+from attention.training.window import Window
+
+log = logging.getLogger(__name__)
+
+
+def train(config: Any, workdir: str) -> dict[str, Any]:
+    """Trains a config in a run directory, or goes on where it stopped.
+
+    Returns the content of `result.json`. Raises `UserError` for wrong input (also a directory that
+    holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
+    """
+    run = RunDirectory(workdir)
+    run.create()
+    with run.lock(), interruptible() as interrupt:
+        config = open_run(run, config)
+        enable_compilation_cache()
+        experiment = prepare(config, run)
+        if run.is_complete(experiment.total_steps):
+            log.info("already complete: %s", run.path)
+            return run.read_result()
+        trainer = Trainer(experiment, interrupt)
+        try:
+            trainer.run_to_the_end()
+            return trainer.finish()
+        except Interrupted:
+            trainer.save_and_leave("interrupted")
+            raise
+        except Failure:
+            trainer.record.write("failed", trainer.step)
+            raise
+        finally:
+            trainer.close()
+
+
+def open_run(run: RunDirectory, config: Any) -> Any:
+    """Writes config.json in a new directory; compares with it in an old one."""
+    text = run.read_config()
+    if text is not None:
+        saved = configuration.from_json(text, source=str(run.config_file))
+        config = configuration.continue_with(saved, config, where=str(run.path))
+    run.write_config(configuration.to_json(config))
+    return config
+
+
+class Trainer:
+    """The moving parts of a run: state, data position, clock, logs, checkpoints."""
+
+    def __init__(self, experiment: Experiment, interrupt: Any) -> None:
+        self._x = experiment
+        self._interrupt = interrupt
+        self._parallel = experiment.parallel
+        config = experiment.config
+        self._hyper = self._parallel.place(experiment.hyper)
+        self._train_step = self._parallel.train_step(
+            make_train_step(
+                experiment.parts.structure,
+                experiment.task.loss,
+                schedule=config.optimizer.schedule,
+                accumulation_steps=config.optimizer.accumulation_steps,
+                across=self._parallel.across,
+            )
+        )
+        self._predictor = Predictor(experiment.task, experiment.parts, self._parallel)
+        self._evaluators = experiment.evaluators()
+        self._checkpoints = Checkpoints(
+            experiment.run.checkpoints,
+            best=experiment.run.best_of(f"eval/{experiment.task.METRICS[0]}"),
+        )
+        self._every = {
+            what: experiment.steps(config[f"{what}_every_steps"])
+            for what in ("log", "eval", "checkpoint")
+        }
+        self._restore()
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """Puts everything where the newest whole checkpoint left it; else at the beginning."""
+        x = self._x
+        start = x.initial_state()
+        restored = self._checkpoints.restore(self._parallel.abstract(start))
+        state, past = (restored.state, restored.data_state) if restored else (start, {})
+        self._state: TrainState = self._parallel.place(state)
+        self.step = int(state.step)
+        x.run.truncate_metrics(self.step)
+        if restored:
+            log.info("resuming at step %d of %d", self.step, x.total_steps)
+        self._iterator = x.iterator()
+        if "iterator" in past:
+            self._iterator.set_state(past["iterator"])
+        self._window = Window(past.get("window"))
+        self._clock = Clock(self._compile_seconds, past.get("clock"))
+        self.record = Record(x, self._clock)
+        self._log = MetricsLog(x.run, total_steps=x.total_steps, resume_step=self.step)
+        self._log_start = self._clock.record()
+        self._pending: tuple[int, Any, int, int] | None = None
+
+    def _compile_seconds(self) -> float:
+        return self._train_step.compile_seconds + self._predictor.compile_seconds
+
+    # -- the loop ------------------------------------------------------------------------------
+
+    def run_to_the_end(self) -> None:
+        """Steps until the last; each is followed by what is due after it."""
+        if self._due("eval") and not self.record.has_evaluated(self.step):
+            self._evaluate()  # the run had stopped between this step and its evaluation
+        while self.step < self._x.total_steps:
+            self._take_step()
+            if self._due("log"):
+                self._write_log()
+            if self._due("eval"):
+                self._evaluate()
+            if self._due("checkpoint") or self.record.best_step == self.step:
+                self._save()
+            self._stop_if_asked()
+
+    def _due(self, what: str) -> bool:
+        at_the_end = self.step == self._x.total_steps
+        return self.step > 0 and (at_the_end or self.step % self._every[what] == 0)
+
+    def _take_step(self) -> None:
+        """Dispatches one step, then fetches the metrics of the one before: the host never waits
+        for the device with nothing dispatched."""
+        with self._clock.training():
+            with self._clock.waiting():
+                batch = next(self._iterator)
+            placed = self._parallel.place_batch(batch)
+            self._state, metrics = self._train_step(self._state, placed, self._hyper)
+            self._fetch()
+            self.step += 1
+            segment_ids = batch["segment_ids"]
+            self._pending = (
+                self.step,
+                metrics,
+                int(np.count_nonzero(segment_ids)),
+                segment_ids.size,
+            )
+            if any(self._due(what) for what in self._every) or self._interrupt.requested:
+                self._fetch()
+
+    def _fetch(self) -> None:
+        """Waits for the metrics of the step in flight and adds them up."""
+        if self._pending is None:
+            return
+        step, metrics, tokens, positions = self._pending
+        self._pending = None
+        host = jax.device_get(self._parallel.one_copy(metrics))
+        self._clock.count(tokens=tokens, positions=positions)
+        self._window.add(step, host, tokens=tokens, positions=positions)
+
+    def _write_log(self) -> None:
+        rates = self._clock.rates_since(self._log_start)
+        self._log_start = self._clock.record()
+        self._log.write(self.step, {**self._window.close(), **self.record.speed(rates)})
+
+    def _evaluate(self) -> None:
+        """Scores dev, and writes down whether this is the best so far."""
+        evaluator = self._evaluators.get("dev")
+        if evaluator is None:
+            self.record.write("running", self.step)
+            return
+        evaluation = evaluator(self._predictor, self._state.params, poll=self._stop_if_asked)
+        metrics = {f"eval/{name}": value for name, value in evaluation.metrics.items()}
+        self._log.write(self.step, {**metrics, **_counts("eval", evaluation)})
+        self.record.add_evaluation(self.step, evaluation)
+        examples = self._x.dataset.split("dev")
+        lines = evaluator.lines(examples, evaluation, limit=8)
+        self._x.run.write_samples(self.step, list(lines))
+        self.record.write("running", self.step)
+
+    def _stop_if_asked(self) -> None:
+        if self._interrupt.requested:
+            raise Interrupted(f"stopped by {self._interrupt.requested}")
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """Saves the state, and where data, window and clock stand."""
+        position = {
+            "iterator": self._iterator.get_state(),
+            "window": self._window.record(),
+            "clock": self._clock.record(),
+        }
+        state = self._parallel.one_copy(self._state)
+        self._checkpoints.save(self.step, state, position, best_step=self.record.best_step)
+
+    def save_and_leave(self, status: str) -> None:
+        """Saves the last finished step before the program ends early."""
+        self._fetch()
+        if self.step:
+            self._save()
+            self._checkpoints.wait()
+        self.record.write(status, self.step)
+        log.info("saved step %d in %s; the same command goes on", self.step, self._x.run.path)
+
+    def finish(self) -> dict[str, Any]:
+        """Scores dev and test with the best checkpoint and writes the result."""
+        self._checkpoints.wait()
+        best = self.record.best_step
+        at = self.step if best is None else best
+        params = self._params_at(at)
+        for split, evaluator in self._evaluators.items():
+            evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
+            examples = self._x.dataset.split(split)
+            write_evaluation(
+                self._x.run, evaluator, evaluation, examples, split=split, step=at
+            )
+            if split == "test":
+                self.record.set_final(test=evaluation.metrics or None)
+        return self.record.write("complete", self.step)
+
+    def _params_at(self, step: int) -> Any:
+        """The parameters after a step, placed."""
+        if step == self.step:
+            return self._state.params
+        abstract = self._parallel.abstract(self._x.initial_state())
+        return self._parallel.place(self._checkpoints.restore(abstract, step).state.params)
+
+    def close(self) -> None:
+        self._log.close()
+        self._checkpoints.close()
+
+
+def _counts(prefix: str, evaluation: Evaluation) -> dict[str, int]:
+    return {f"{prefix}/{name}": value for name, value in evaluation.counts.items()}

@@ -1,0 +1,167 @@
+"""The one step, wrapped two ways: jit over a mesh with a `data` axis, or pmap.
+
+Both give the same three things: a place for the state, a place for a batch, and a compiled step.
+Everything else in the program is blind to the difference.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from attention.errors import UserError
+from attention.training.step import Across
+
+DATA_AXIS = "data"
+
+
+class _Compiled:
+    """Compiles ahead of time, once for each shape of batch, and counts the seconds."""
+
+    def __init__(self, wrapped: Any, *, batch_argument: int) -> None:
+        self._wrapped = wrapped
+        self._batch_argument = batch_argument
+        self._programs: dict[Any, Any] = {}
+        self.compile_seconds = 0.0
+
+    @property
+    def num_programs(self) -> int:
+        return len(self._programs)
+
+    def __call__(self, *arguments: Any) -> Any:
+        batch = arguments[self._batch_argument]
+        shape = tuple(sorted((name, value.shape) for name, value in batch.items()))
+        if shape not in self._programs:
+            start = time.perf_counter()
+            self._programs[shape] = self._wrapped.lower(*arguments).compile()
+            self.compile_seconds += time.perf_counter() - start
+        return self._programs[shape](*arguments)
+
+
+class Jit:
+    """One program over a mesh of all devices: parameters on each, rows of the batch shared out.
+
+    jit sees the global batch, so sums are global and random numbers do not depend on the number
+    of devices.
+    """
+
+    across = Across()
+
+    def __init__(self) -> None:
+        self.num_devices = jax.device_count()
+        # Embedding look-ups do not pass through explicitly typed mesh axes.
+        self.mesh = jax.make_mesh((self.num_devices,), (DATA_AXIS,), axis_types=(AxisType.Auto,))
+        self.replicated = NamedSharding(self.mesh, PartitionSpec())
+        self.by_rows = NamedSharding(self.mesh, PartitionSpec(DATA_AXIS))
+
+    def place(self, tree: Any) -> Any:
+        """Puts a copy on every device."""
+        return jax.device_put(tree, self.replicated)
+
+    def place_batch(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, jax.Array]:
+        """Shares the rows out; each process brings its own."""
+        return {
+            name: jax.make_array_from_process_local_data(self.by_rows, value)
+            for name, value in batch.items()
+        }
+
+    def one_copy(self, tree: Any) -> Any:
+        """The tree as it is saved: without a device axis."""
+        return tree
+
+    def abstract(self, tree: Any) -> Any:
+        """Shapes, types and places of a saved tree, for restoring it onto these devices."""
+        return _abstract(tree, self.replicated)
+
+    def train_step(self, step: Callable) -> _Compiled:
+        with_shardings = jax.jit(
+            step,
+            in_shardings=(self.replicated, self.by_rows, self.replicated),
+            out_shardings=self.replicated,
+            donate_argnums=0,
+        )
+        return _Compiled(with_shardings, batch_argument=1)
+
+    def predict_step(self, step: Callable) -> _Compiled:
+        with_shardings = jax.jit(
+            step,
+            in_shardings=(self.replicated, self.by_rows, self.replicated),
+            out_shardings=self.by_rows,
+        )
+        return _Compiled(with_shardings, batch_argument=1)
+
+    def to_host(self, outputs: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
+        """This process's rows of a prediction."""
+        return {name: _local_rows(value) for name, value in outputs.items()}
+
+
+class Pmap:
+    """One replica a device, each with its own rows; sums cross the devices by name.
+
+    For those who ask for it; `jax.pmap` is in maintenance. Dropout differs from `Jit`, since each
+    replica draws its own numbers.
+    """
+
+    across = Across(
+        total=lambda tree: jax.lax.psum(tree, DATA_AXIS),
+        replica=lambda: jax.lax.axis_index(DATA_AXIS),
+    )
+
+    def __init__(self) -> None:
+        self.num_devices = jax.device_count()
+        self._num_local = jax.local_device_count()
+
+    def place(self, tree: Any) -> Any:
+        copy = jax.pmap(lambda _, x: x, in_axes=(0, None), axis_name=DATA_AXIS)
+        return copy(np.arange(self._num_local), tree)
+
+    def place_batch(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        return {
+            name: value.reshape(self._num_local, -1, *value.shape[1:])
+            for name, value in batch.items()
+        }
+
+    def one_copy(self, tree: Any) -> Any:
+        return jax.tree.map(lambda x: x[0], tree)
+
+    def abstract(self, tree: Any) -> Any:
+        return _abstract(tree, SingleDeviceSharding(jax.local_devices()[0]))
+
+    def train_step(self, step: Callable) -> _Compiled:
+        wrapped = jax.pmap(step, axis_name=DATA_AXIS, donate_argnums=0)
+        return _Compiled(wrapped, batch_argument=1)
+
+    def predict_step(self, step: Callable) -> _Compiled:
+        return _Compiled(jax.pmap(step, axis_name=DATA_AXIS), batch_argument=1)
+
+    def to_host(self, outputs: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
+        return {
+            name: np.asarray(value).reshape(-1, *value.shape[2:]) for name, value in outputs.items()
+        }
+
+
+Parallel = Jit | Pmap
+
+
+def make_parallel(parallelism: str) -> Parallel:
+    """`jit` (the default) or `pmap`, over every device there is."""
+    kinds = {"jit": Jit, "pmap": Pmap}
+    if parallelism not in kinds:
+        raise UserError(f"parallelism is '{parallelism}'; allowed: {', '.join(kinds)}")
+    return kinds[parallelism]()
+
+
+def _abstract(tree: Any, sharding: Any) -> Any:
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
+
+
+def _local_rows(value: jax.Array) -> np.ndarray:
+    if value.is_fully_addressable:
+        return np.asarray(value)
+    shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([np.asarray(shard.data) for shard in shards])

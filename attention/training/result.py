@@ -1,0 +1,172 @@
+"""What a run reports: result.json, the files in eval/, and the closing words."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from typing import Any
+
+import jax
+
+from attention import configuration
+from attention.training.clock import Clock
+from attention.training.evaluate import Evaluation, Evaluator
+from attention.training.experiment import Experiment, hash_of
+from attention.training.peak import (
+    matmul_parameters,
+    peak_flops,
+    peak_memory_bytes,
+    training_flops,
+)
+from attention.training.run_directory import RunDirectory
+from attention.training.state import count_parameters
+
+_VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
+
+
+class Record:
+    """The evaluations of a run so far, its best step, and the result made of them.
+
+    metrics.jsonl is the memory: what it says of earlier evaluations holds after a resume.
+    """
+
+    def __init__(self, experiment: Experiment, clock: Clock) -> None:
+        self._x = experiment
+        self._clock = clock
+        self._evaluated: dict[int, dict[str, float]] = {}
+        for row in experiment.run.eval_rows():
+            self._note(row["step"], _without_prefix(row, "eval/"))
+        self._matmul_parameters = matmul_parameters(experiment.parts.params)
+        self._final: dict[str, Any] = {}
+
+    def _note(self, step: int, metrics: dict[str, float]) -> None:
+        self._evaluated[step] = metrics
+
+    def has_evaluated(self, step: int) -> bool:
+        return step in self._evaluated
+
+    @property
+    def best_step(self) -> int | None:
+        """The step whose dev score is highest, the earliest of equals; None before the first."""
+        first = self._x.task.METRICS[0]
+        scored = {s: m[first] for s, m in self._evaluated.items() if first in m}
+        return min(scored, key=lambda step: (-scored[step], step)) if scored else None
+
+    def add_evaluation(self, step: int, evaluation: Evaluation) -> None:
+        """Remembers the dev metrics of a step."""
+        self._note(step, {**evaluation.metrics, **evaluation.counts})
+
+    def speed(self, rates: dict[str, float]) -> dict[str, float]:
+        """A log line's rates with the numbers that follow from them."""
+        return {
+            **rates,
+            "time/model_flop_utilization": self._utilization(rates["time/tokens_per_second"]),
+            "time/peak_memory_bytes": peak_memory_bytes(),
+        }
+
+    def _utilization(self, tokens_per_second: float) -> float:
+        peak = peak_flops(self._x.config.dtype)
+        return training_flops(self._matmul_parameters, tokens_per_second) / peak
+
+    def set_final(self, **entries: Any) -> None:
+        """Adds what is known only at the end."""
+        self._final.update(entries)
+
+    def write(self, status: str, step: int) -> dict[str, Any]:
+        """Writes result.json."""
+        x, config, clock = self._x, self._x.config, self._clock
+        best = self.best_step
+        seconds = max(clock.train_seconds, 1e-9)
+        device = jax.devices()[0]
+        metrics = self._evaluated.get(best, {}) if best is not None else {}
+        result = {
+            "status": status,
+            "task": config.task,
+            "dataset": config.dataset,
+            "variant": config.model.attention.variant,
+            "size": config.size,
+            "seed": config.seed,
+            "step": step,
+            "num_params": count_parameters(x.parts.params),
+            "flops": training_flops(self._matmul_parameters, clock.tokens),
+            "best_step": best,
+            "eval": {name: metrics[name] for name in x.task.METRICS if name in metrics} or None,
+            "test": None,
+            "num_eval_examples": metrics.get("num_examples"),
+            "num_eval_tokens": metrics.get("num_scored"),
+            "compile_seconds": clock.compile_seconds,
+            "train_seconds": clock.train_seconds,
+            "steps_per_second": clock.steps / seconds,
+            "tokens_per_second": clock.tokens / seconds,
+            "input_wait_fraction": clock.wait_seconds / seconds,
+            "padding_fraction": 1.0 - clock.tokens / max(clock.positions, 1),
+            "peak_memory_bytes": peak_memory_bytes(),
+            "model_flop_utilization": self._utilization(clock.tokens / seconds),
+            "device_kind": device.device_kind,
+            "num_devices": jax.device_count(),
+            "num_processes": jax.process_count(),
+            "dtype": config.dtype,
+            "matmul_precision": config.matmul_precision,
+            "config_hash": configuration.config_hash(config),
+            "data_hash": x.dataset.split("train").content_hash,
+            "eval_hash": eval_hash(x),
+            "versions": versions(),
+            **self._final,
+        }
+        x.run.write_result(result)
+        return result
+
+
+def eval_hash(x: Experiment) -> str:
+    """A name for what is scored and how: the dev and test files and the scoring settings."""
+    files = [f"{name}={x.dataset.splits[name].content_hash}" for name in ("dev", "test")
+             if name in x.dataset.splits]  # fmt: skip
+    return hash_of(*files, f"tag={x.config.data.tag}", *x.task.METRICS)
+
+
+def versions() -> dict[str, str]:
+    """The software a result was made with."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"python": python, **{name: importlib.metadata.version(name) for name in _VERSIONED}}
+
+
+def write_evaluation(
+    run: RunDirectory,
+    evaluator: Evaluator,
+    evaluation: Evaluation,
+    examples: Any,
+    *,
+    split: str,
+    step: int,
+) -> dict[str, Any]:
+    """Writes eval/<split>-<step>.json and its predictions, one line an example in file order."""
+    summary = {"split": split, "step": step, **evaluation.metrics, **evaluation.counts}
+    lines = evaluator.lines(examples, evaluation, limit=len(examples))
+    run.write_evaluation(f"{split}-{step}", summary, list(lines))
+    return summary
+
+
+def _without_prefix(row: dict[str, float], prefix: str) -> dict[str, float]:
+    return {name[len(prefix) :]: value for name, value in row.items() if name.startswith(prefix)}
+
+
+def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
+    """What was written, and what to type next."""
+    where = run.path_as_given
+    scores = [
+        f"  {split:5} " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        for split, metrics in (("dev", result["eval"]), ("test", result["test"]))
+        if metrics
+    ]
+    written = sorted(entry.name for entry in run.path.iterdir() if not entry.name.startswith("."))
+    return "\n".join(
+        [
+            f"{result['status']}: {result['variant']} on {result['dataset']}, "
+            f"step {result['step']}, best step {result['best_step']}",
+            *scores,
+            f"wrote {where}: {' '.join(written)}",
+            "next:",
+            f"  python eval.py --workdir={where} --split=test",
+            f"  echo 'A sentence of your own' | python predict.py --workdir={where}",
+        ]
+    )

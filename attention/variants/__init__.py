@@ -1,0 +1,86 @@
+"""The attention variants, one file each; the file name is what `variant=` accepts.
+
+A file has `MODES`, a frozen dataclass `Config` with the variant's own options, the pure function
+`attend` (and `weights` where it has any) on arrays [b t n h], and
+`make(config, settings, *, rngs)`, which builds its layer.
+"""
+
+import dataclasses
+from types import ModuleType
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+
+from attention import found_by_name
+from attention.core.settings import LayerSettings, as_dtype, split_dim
+from attention.errors import UserError, did_you_mean
+
+
+def names() -> tuple[str, ...]:
+    """Returns what `variant=` accepts."""
+    return found_by_name.names_in(__path__)
+
+
+def get(name: str) -> ModuleType:
+    """Returns the module of a variant; an unknown name raises UserError."""
+    return found_by_name.load(__name__, name, names(), key="variant")
+
+
+def make(
+    name: str,
+    *,
+    dim: int,
+    num_heads: int,
+    causal: bool = False,
+    context_dim: int | None = None,
+    head_dim: int | None = None,
+    dropout_rate: float = 0.0,
+    dtype: str | type | jnp.dtype = "float32",
+    max_length: int | None = None,
+    layer_index: int = 0,
+    position: str | None = None,
+    rngs: nnx.Rngs,
+    **own_config: Any,
+) -> nnx.Module:
+    """Makes an attention layer.
+
+    Args:
+        name: one of `names()`.
+        dim, num_heads, …, position: see `LayerSettings`; context_dim=None means dim, and
+            head_dim=None means dim / num_heads.
+        rngs: for the initial parameters.
+        **own_config: fields of the variant's `Config`.
+
+    Raises:
+        UserError: an unknown name or option, a causal layer of a variant that has no such mode, or
+            sizes that do not fit.
+    """
+    variant = get(name)
+    if causal and "causal" not in variant.MODES:
+        modes = ", ".join(sorted(variant.MODES))
+        raise UserError(f"variant {name!r} cannot be causal (its modes: {modes})")
+    settings = LayerSettings(
+        dim=dim,
+        num_heads=num_heads,
+        head_dim=split_dim(dim, num_heads) if head_dim is None else head_dim,
+        context_dim=dim if context_dim is None else context_dim,
+        causal=causal,
+        dropout_rate=dropout_rate,
+        dtype=as_dtype(dtype),
+        max_length=max_length,
+        layer_index=layer_index,
+        position=position,
+    )
+    return variant.make(_config(name, variant.Config, own_config), settings, rngs=rngs)
+
+
+def _config(name: str, config_class: type, own_config: dict[str, Any]):
+    allowed = [field.name for field in dataclasses.fields(config_class)]
+    for key in own_config:
+        if key not in allowed:
+            raise UserError(
+                f"variant {name!r} has no option {key!r}{did_you_mean(key, allowed)}: "
+                f"model.attention of this variant has {', '.join(allowed) or 'no options'}"
+            )
+    return config_class(**own_config)

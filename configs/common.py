@@ -1,0 +1,99 @@
+"""What the recipes share: reading the config argument, and the defaults of every task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+from ml_collections import ConfigDict
+
+import attention
+from attention.configuration.arguments import parse_argument
+from attention.configuration.fields import duration, optional, section_of
+from attention.errors import UserError, did_you_mean
+from attention.found_by_name import names_in
+
+
+def read_argument(
+    text: str, defaults: Mapping[str, str | int], *, choices: Mapping[str, tuple[str, ...]]
+) -> SimpleNamespace:
+    """Returns the keys of `defaults` as attributes, with the values that the argument sets.
+
+    Args:
+      text: "variant=linear,seed=1".
+      defaults: The allowed keys; a value is read as the type of its default.
+      choices: What is allowed, for the keys that have a closed list of values.
+
+    Raises:
+      UserError: an unknown key or value, with the nearest allowed one.
+    """
+    values = dict(defaults)
+    for key, value in parse_argument(text).items():
+        if key not in defaults:
+            allowed = ", ".join(f"{name}=" for name in defaults)
+            hint = did_you_mean(key, defaults)
+            raise UserError(f"no config argument '{key}'{hint}: there are {allowed}")
+        if isinstance(defaults[key], int):
+            if not value.isascii() or not value.isdigit():
+                raise UserError(f"config argument {key}={value!r}: expected an int, 0 or more")
+            values[key] = int(value)
+        else:
+            values[key] = value
+        allowed_values = choices.get(key)
+        if allowed_values and value not in allowed_values:
+            raise UserError(
+                f"config argument {key}={value!r}: expected one of "
+                f"{', '.join(allowed_values)}{did_you_mean(value, allowed_values)}"
+            )
+    return SimpleNamespace(**values)
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Returns the names of the data sources, which are the names of their files."""
+    # Listed without importing them: a wrong name is then said before the data libraries load.
+    return names_in([str(Path(attention.__file__).parent / "data" / "sources")])
+
+
+def attention_section(variant: str) -> ConfigDict:
+    """Returns `model.attention`: the variant's name and the defaults of its own `Config`."""
+    from attention import variants  # imports JAX, so only once the argument is right
+
+    section = section_of(variants.get(variant).Config)
+    section.variant = variant
+    return section
+
+
+def training_defaults() -> ConfigDict:
+    """Returns the keys that every task has, with the defaults that suit most."""
+    config = ConfigDict()
+    config.seed = 0
+    config.dtype = "float32"
+    config.matmul_precision = "default"
+    config.parallelism = "jit"
+    # Of each pair one is set: rows or positions a batch, steps or epochs a run.
+    config.batch_size = optional(None, int)
+    config.batch_tokens = optional(4096, int)
+    config.train_steps = optional(None, int)
+    config.train_epochs = optional(10.0, float)
+    config.eval_batch_size = 64
+    config.log_every_steps = duration(20)
+    config.eval_every_steps = duration("1epochs")
+    config.checkpoint_every_steps = duration("1epochs")
+    config.label_smoothing = 0.0
+    config.optimizer = optimizer_defaults()
+    return config
+
+
+def optimizer_defaults() -> ConfigDict:
+    """Returns `optimizer`: AdamW with clipping, warm-up and a cosine to zero."""
+    optimizer = ConfigDict()
+    optimizer.learning_rate = 1e-3
+    optimizer.schedule = "cosine"
+    optimizer.warmup_steps = duration("5%")
+    optimizer.weight_decay = 0.01
+    optimizer.b1 = 0.9
+    optimizer.b2 = 0.98
+    optimizer.clip_norm = 1.0  # of the whole gradient; a large number never clips
+    optimizer.accumulation_steps = 1
+    return optimizer

@@ -1,0 +1,113 @@
+"""Part-of-speech tagging: a Transformer encoder labels every word.
+
+    python train.py --config=configs/pos_tagging.py --workdir=runs/pos
+    python train.py --config=configs/pos_tagging.py:size=tiny,seed=1 --workdir=runs/tiny
+    python train.py --config=configs/pos_tagging.py:dataset=files --workdir=runs/mine \
+        --config.data.train_path=train.conllu --config.data.eval_path=dev.conllu
+
+Arguments, after the colon, separated by commas:
+    variant=   the attention mechanism (default scaled_dot)
+    dataset=   turkish_treebank (default, arrives with the installation), files, en_ewt
+    size=      tiny: about a minute on 2 CPU cores; small (default): the recipe behind the
+               published figure; base: for accelerators
+    seed=      of the parameters, the order of the data and dropout (default 0)
+
+Hardware, time and the score to expect of each size: see docs/results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from attention.configuration.fields import optional
+from configs import common
+
+
+class _Size(NamedTuple):
+    dim: int
+    num_layers: int
+    num_heads: int
+    mlp_dim: int
+    word_dim: int
+    char_dim: int
+    dropout_rate: float
+    max_length: int
+    batch_tokens: int
+    train_epochs: float
+    learning_rate: float
+
+
+_SIZES = {
+    "tiny": _Size(64, 1, 4, 128, 64, 32, 0.1, 128, 2048, 4.0, 3e-3),
+    "small": _Size(256, 3, 8, 1024, 128, 64, 0.2, 128, 4096, 15.0, 1e-3),
+    "base": _Size(512, 6, 8, 2048, 256, 128, 0.2, 256, 16384, 30.0, 5e-4),
+}
+
+
+def get_config(arg: str = "") -> ConfigDict:
+    """Returns the config for the argument described above."""
+    chosen = common.read_argument(
+        arg,
+        {"variant": "scaled_dot", "dataset": "turkish_treebank", "size": "small", "seed": 0},
+        choices={"dataset": common.dataset_names(), "size": tuple(_SIZES)},
+    )
+    size = _SIZES[chosen.size]
+
+    config = common.training_defaults()
+    config.task = "pos_tagging"
+    config.dataset = chosen.dataset
+    config.size = chosen.size
+    config.seed = chosen.seed
+    config.batch_tokens = size.batch_tokens
+    config.train_epochs = size.train_epochs
+    config.optimizer.learning_rate = size.learning_rate
+    config.model = _model(size)
+    config.model.attention = common.attention_section(chosen.variant)
+    config.data = _data(size)
+    return config.lock()
+
+
+def _model(size: _Size) -> ConfigDict:
+    model = ConfigDict()
+    model.dim = size.dim
+    model.num_layers = size.num_layers
+    model.num_heads = size.num_heads
+    model.mlp_dim = size.mlp_dim
+    model.dropout_rate = size.dropout_rate
+    model.norm = "pre"
+    model.activation = "gelu"
+    model.position = "rope"
+    model.direction = "bidirectional"
+    # A word is its embedding and what its characters say; a dropped word leaves the characters.
+    model.use_words = True
+    model.use_chars = True
+    model.word_dim = size.word_dim
+    model.char_dim = size.char_dim
+    model.word_dropout_rate = 0.2
+    return model
+
+
+def _data(size: _Size) -> ConfigDict:
+    data = ConfigDict()
+    data.train_path = optional(None, str)  # CoNLL-U files of dataset=files
+    data.eval_path = optional(None, str)
+    data.test_path = optional(None, str)
+    data.tag = "upos"
+    data.max_length = size.max_length
+    data.pack = "auto"
+    data.order_seed = optional(None, int)  # None: the seed
+    data.min_count = 2  # words seen less often are known by their characters only
+    data.lowercase = False
+    data.max_word_length = 20
+    data.num_threads = 2
+    return data
+
+
+def sweep() -> Iterator[dict[str, Any]]:
+    """Yields learning rates around the default, each with three seeds."""
+    for learning_rate in (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2):
+        for seed in (0, 1, 2):
+            yield {"arg": f"seed={seed}", "optimizer.learning_rate": learning_rate}

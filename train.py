@@ -1,0 +1,33 @@
+"""Trains a model from a config file, or goes on where the same command stopped."""
+
+import argparse
+
+from attention import command
+
+
+def main(arguments: argparse.Namespace) -> None:
+    from attention import configuration
+
+    config = configuration.load_config(arguments.config, arguments.overrides)
+    from attention.training.loop import train  # imports jax: a wrong config is told without it
+    from attention.training.result import closing_words
+    from attention.training.run_directory import RunDirectory
+
+    result = train(config, arguments.workdir)
+    print(closing_words(RunDirectory(arguments.workdir), result))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="train.py",
+        description=__doc__,
+        epilog="example: python train.py --config=configs/pos_tagging.py:size=tiny "
+        "--workdir=runs/pos --config.optimizer.learning_rate=1e-3",
+    )
+    parser.add_argument("--config", required=True, metavar="FILE[:KEY=VALUE,...]")
+    parser.add_argument("--workdir", required=True, metavar="FOLDER", help="the run directory")
+    return parser
+
+
+if __name__ == "__main__":
+    command.run(main, make_parser())
