@@ -18,10 +18,13 @@ from attention import python_version  # isort: skip  (first: what follows needs 
 import argparse
 import logging
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
+
+import absl.logging
 
 from attention.errors import Failure, Interrupted, UserError
 from attention.flags import parse
@@ -29,7 +32,7 @@ from attention.flags import parse
 Main = Callable[[argparse.Namespace], "int | None"]
 
 # Libraries whose progress reports are not the user's business; their warnings are.
-_QUIET = frozenset({"absl", "orbax", "jax", "flax", "grain", "tensorflow", "etils"})
+_QUIET = ("orbax", "jax", "flax", "grain", "tensorflow_datasets", "etils")
 
 
 def run(main: Main, parser: argparse.ArgumentParser) -> NoReturn:
@@ -72,10 +75,26 @@ def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -
 
 def set_up_logging() -> None:
     """Sends log lines of level INFO and above to stderr, as "12:34:56 message"."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    handler.addFilter(_is_wanted)
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    if not any(isinstance(handler, _StderrHandler) for handler in root.handlers):
+        handler = _StderrHandler()
+        handler.setFormatter(_Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+        root.addHandler(handler)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    absl.logging.set_verbosity(absl.logging.WARNING)  # its logger must be made by itself
+
+
+class _StderrHandler(logging.StreamHandler):
+    """Writes to what `sys.stderr` is at the time, which progress bars and tests replace."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
 
 
 class _Formatter(logging.Formatter):
@@ -83,11 +102,6 @@ class _Formatter(logging.Formatter):
         if record.levelno >= logging.WARNING:
             record.message = f"{record.levelname.lower()}: {record.message}"
         return super().formatMessage(record)
-
-
-def _is_wanted(record: logging.LogRecord) -> bool:
-    # A filter rather than levels of their loggers, which the libraries set when they are imported.
-    return record.levelno >= logging.WARNING or record.name.partition(".")[0] not in _QUIET
 
 
 def _end(status: int, reason: object) -> int:
@@ -101,9 +115,13 @@ def _end(status: int, reason: object) -> int:
 def _stdout_is_closed() -> bool:
     """Returns whether the reader of stdout is gone, as in `predict.py | head`; then closes it."""
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Else the interpreter flushes once more at exit, and complains.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # not a file
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)  # errors are reported unasked
+    if not poll.poll(0):
+        return False
+    # Else the interpreter flushes once more at exit, and complains.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    return True

@@ -10,7 +10,7 @@ from typing import NoReturn
 from attention.errors import UserError, did_you_mean
 
 _CONFIG = "--config."
-_CONFIG_HELP = "sets a key of the config, as in --config.optimizer.learning_rate=1e-3"
+_CONFIG_HELP = "sets one, as in --config.optimizer.learning_rate=1e-3"
 _FLAGFILE = "--flagfile"
 _FLAGFILE_HELP = "reads flags from a file: one flag a line, # begins a comment line"
 
@@ -35,7 +35,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     arguments, rest = parser.parse_known_args(words)
     if rest:
         raise UserError(f"unexpected argument {rest[0]!r}; see {parser.prog} --help")
-    del arguments.flagfile
+    vars(arguments).pop("flagfile")
     if takes_config:
         arguments.overrides = overrides
     return arguments
@@ -53,9 +53,7 @@ def _prepare(parser: argparse.ArgumentParser, takes_config: bool) -> None:
         return
     parser.add_argument(_FLAGFILE, metavar="FILE", help=_FLAGFILE_HELP)
     if takes_config:  # for --help alone: these words are taken out before argparse sees them
-        parser.add_argument(
-            f"{_CONFIG}KEY", metavar="VALUE", help=_CONFIG_HELP, default=argparse.SUPPRESS
-        )
+        parser.add_argument_group("config keys", f"{_CONFIG}KEY=VALUE {_CONFIG_HELP}")
 
 
 def _expanded(words: Sequence[str], seen: tuple[Path, ...]) -> list[str]:
@@ -125,7 +123,7 @@ def _split_overrides(words: Sequence[str]) -> tuple[list[str], list[tuple[str, s
 
 def _check_known(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Names an unknown flag, before argparse complains about what is missing because of it."""
-    known = [flag for flag in parser._option_string_actions if not flag.startswith(_CONFIG)]
+    known = list(parser._option_string_actions)
     for word in words:
         if word == "--":
             return

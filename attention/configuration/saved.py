@@ -46,6 +46,8 @@ def from_json(text: str, *, source: str = "config.json") -> ConfigDict:
     if not isinstance(document, dict):
         raise UserError(f"{source}: expected a JSON object, got {type(document).__name__}")
     types = document.pop(_TYPES, {})
+    if not isinstance(types, dict):
+        raise UserError(f"{source}: {_TYPES} must be an object, got {types!r}")
     config = normalized(document)
     for key, name in types.items():
         section_key, _, leaf = key.rpartition(".")

@@ -148,7 +148,7 @@ def parse_section(key: str, value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = parse_literal(value.strip())
-    if hasattr(value, "items"):
+    if isinstance(value, Mapping):
         return value
     raise UserError(
         f"config key '{key}' is a section, got {value!r}: set one of its keys, as in "

@@ -8,10 +8,10 @@ and all keys.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.ops import masks
+from attention.ops.products import grouped_sums
 
 Offset = int | Int[Array, ""] | Int[Array, " b"]
 
@@ -98,9 +98,8 @@ def _weights(parts: Parts, q, k, conditions: masks.Conditions):
 def _weigh(weights, v):
     b, n, t, s = weights.shape
     groups, h = v.shape[2], v.shape[3]
-    grouped = weights.astype(v.dtype).reshape(b, groups, n // groups, t, s)
-    summed = jnp.einsum("bkgts,bskh->btkgh", grouped, v, preferred_element_type=jnp.float32)
-    return summed.reshape(b, t, n, h).astype(v.dtype)
+    grouped = weights.reshape(b, groups, n // groups, t, s)
+    return grouped_sums(grouped, v).reshape(b, t, n, h).astype(v.dtype)
 
 
 def _scores_shape(q: Array, k: Array, v: Array | None = None) -> tuple[int, int, int, int]:

@@ -1,6 +1,6 @@
 """The options that every variant of the exact family has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attention.errors import UserError
 
@@ -9,12 +9,15 @@ from attention.errors import UserError
 class ExactConfig:
     """Options of the exact core, set under `model.attention`.
 
+    `metadata["examples"]` of a field names values worth trying, for the tests of every variant that
+    has the field.
+
     Attributes:
         num_kv_heads: key and value heads, each serving num_heads / num_kv_heads query heads that
             follow each other (arXiv 1911.02150, 2305.13245); None = num_heads.
     """
 
-    num_kv_heads: int | None = None
+    num_kv_heads: int | None = field(default=None, metadata={"examples": (1, 2)})
 
     def kv_heads(self, num_heads: int) -> int:
         """Returns the number of key heads; raises UserError unless it divides the query heads."""

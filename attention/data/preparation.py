@@ -95,15 +95,17 @@ def quiet_tfds() -> Iterator[Any]:
         warnings.simplefilter("ignore")
         import tensorflow_datasets as tfds  # here: predicting from a checkpoint does not need it
 
-        absl_logger = logging.getLogger("absl")
-        level = absl_logger.level
-        absl_logger.setLevel(logging.ERROR)
+        chatty = [logging.getLogger(name) for name in ("absl", "urllib3")]
+        levels = [each.level for each in chatty]
+        for each in chatty:
+            each.setLevel(logging.ERROR)
         tfds.disable_progress_bar()
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 yield tfds
         finally:
-            absl_logger.setLevel(level)
+            for each, level in zip(chatty, levels, strict=True):
+                each.setLevel(level)
 
 
 def _write_atomically(root: Path, write: Callable) -> None:

@@ -2,8 +2,9 @@
 
 import math
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from attention.ops.products import grouped_scores
 
 
 def scaled_dot(q: Float[Array, "b t n h"], k: Float[Array, "b s k h"]) -> Float[Array, "b n t s"]:
@@ -15,6 +16,6 @@ def scaled_dot(q: Float[Array, "b t n h"], k: Float[Array, "b s k h"]) -> Float[
     s, groups = k.shape[1], k.shape[2]
     # The heads of one group share their keys in the product itself: no key is copied.
     grouped = q.reshape(b, t, groups, n // groups, h)
-    scores = jnp.einsum("btkgh,bskh->bkgts", grouped, k, preferred_element_type=jnp.float32)
+    scores = grouped_scores(grouped, k)
     # The scale multiplies the float32 product: scaling bfloat16 queries would round them again.
     return scores.reshape(b, n, t, s) * (1.0 / math.sqrt(h))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import numbers
 import sys
 import time
@@ -19,7 +20,7 @@ from attention.training.run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
 
-# What a progress bar has room for.
+# What a progress bar has room for, and all that a log line tells of the clock.
 _MAIN_NUMBERS = ("train/loss", "eval/accuracy", "eval/bleu", "time/tokens_per_second")
 
 
@@ -47,7 +48,10 @@ class MetricsLog:
     ):
         self._file = run.metrics_file.open("a", encoding="utf-8", newline="\n")
         purge_step = resume_step + 1 if resume_step else None
-        self._tensorboard = tensorboardX.SummaryWriter(str(run.tensorboard), purge_step=purge_step)
+        # The suffix: a name is made of the second, and a run may be resumed within one.
+        self._tensorboard = tensorboardX.SummaryWriter(
+            str(run.tensorboard), purge_step=purge_step, filename_suffix=f".{resume_step}"
+        )
         self._total_steps = total_steps
         self._closing = contextlib.ExitStack()
         self._bar: tqdm.tqdm | None = None
@@ -77,7 +81,7 @@ class MetricsLog:
         # Now, so that a killed run keeps it; and before the checkpoint of the same step.
         self._file.flush()
         for name, value in values.items():
-            if _is_number(value):
+            if _is_number(value) and math.isfinite(value):
                 self._tensorboard.add_scalar(name, float(value), step)
         self._show(int(step), values)
 
@@ -95,16 +99,18 @@ class MetricsLog:
         self._file.close()
 
     def _show(self, step: int, values: Mapping[str, Any]) -> None:
-        texts = {name: _short(value) for name, value in values.items()}
+        texts = {
+            name: _short(value)
+            for name, value in values.items()
+            if name in _MAIN_NUMBERS or not name.startswith("time/")
+        }
         evaluated = any(name.startswith("eval/") for name in values)
         if self._bar is None or evaluated:
             of = f"/{self._total_steps}" if self._total_steps else ""
-            numbers_ = "  ".join(f"{name} {text}" for name, text in texts.items())
-            logger.info("step %d%s  %s", step, of, numbers_)
+            listed = "  ".join(f"{name} {text}" for name, text in texts.items())
+            logger.info("step %d%s  %s", step, of, listed)
         if self._bar is not None:
-            for name in _MAIN_NUMBERS:
-                if name in texts:
-                    self._shown[name.removeprefix("train/").removeprefix("time/")] = texts[name]
+            self._shown.update({name: texts[name] for name in _MAIN_NUMBERS if name in texts})
             self._bar.set_postfix(self._shown, refresh=False)
             self.progress(step)
 
@@ -114,6 +120,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    """Four significant digits are what a reader compares; the exact number is in the file."""
+    """Four digits are what a reader compares; the exact number is in the file."""
     value = value.item() if hasattr(value, "item") else value
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"

@@ -6,7 +6,6 @@ into it: runs that differ only in numbers share one program.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -41,7 +40,7 @@ def make_hyper(config: Any, *, total_steps: int, warmup_steps: int, rates: nnx.S
         weight_decay=optimizer.weight_decay,
         warmup_steps=warmup_steps,
         total_steps=total_steps,
-        clip_norm=math.inf if optimizer.clip_norm is None else optimizer.clip_norm,
+        clip_norm=optimizer.clip_norm,
         b1=optimizer.b1,
         b2=optimizer.b2,
         label_smoothing=config.label_smoothing,

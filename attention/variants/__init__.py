@@ -2,7 +2,9 @@
 
 A file has `MODES`, a frozen dataclass `Config` with the variant's own options, the pure function
 `attend` (and `weights` where it has any) on arrays [b t n h], and
-`make(config, settings, *, rngs)`, which builds its layer.
+`make(config, settings, *, rngs)`, which builds its layer. `PERMUTATION_EQUIVARIANT = True` claims
+that without positions the order of a bidirectional layer's inputs is the order of its outputs, and
+nothing else. A `Config` field's `metadata["examples"]` are values for the tests to try.
 """
 
 import dataclasses

@@ -17,6 +17,7 @@ from attention.core.settings import LayerSettings
 from attention.ops import normalizers, scores
 
 MODES = frozenset({"bidirectional", "causal", "cross", "decode", "packed"})
+PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 PARTS = core.Parts(score=scores.scaled_dot, normalizer=normalizers.softmax)
 
 attend = functools.partial(core.attend, PARTS)

@@ -1,0 +1,217 @@
+"""Plans: every item once an epoch, the same for the same seed, in shapes that stay few."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attention.data.epochs import permutation
+from attention.data.items import piece_items
+from attention.data.plan import TrainPlan, eval_plan
+from attention.errors import UserError
+
+pytestmark = pytest.mark.fast
+
+MAX_LENGTH = 32
+lengths_strategy = st.lists(st.integers(0, MAX_LENGTH), min_size=1, max_size=60)
+
+
+def make(lengths, **settings):
+    chosen = {"seed": 0, "max_length": MAX_LENGTH, "rows": 4, "pack": True} | settings
+    return TrainPlan(lengths, **chosen)
+
+
+def lengths_of(number, seed=0):
+    return np.random.default_rng(seed).integers(1, MAX_LENGTH + 1, number)
+
+
+def batches(plan, number):
+    return [plan.batch(step) for step in range(number)]
+
+
+def items_of(planned):
+    return [item for batch in planned for row in batch.rows for item in row]
+
+
+@given(lengths_strategy, st.booleans(), st.integers(1, 3), st.integers(0, 2**70), st.data())
+@settings(max_examples=60, deadline=None)
+def test_each_epoch_holds_each_item_once(lengths, pack, epochs, seed, data):
+    rows = data.draw(st.integers(1, 9))
+    plan = make(lengths, pack=pack, rows=rows, seed=seed, epochs=epochs)
+    steps = plan.steps_in_epochs(epochs)
+    planned = batches(plan, steps)
+    assert Counter(items_of(planned)) == dict.fromkeys(range(len(lengths)), epochs)
+    for batch in planned:
+        assert len(batch.rows) == rows
+        assert all(sum(lengths[i] for i in row) <= batch.length for row in batch.rows)
+        assert any(batch.rows), "a batch of padding only"
+        assert pack or all(len(row) <= 1 for row in batch.rows)
+
+
+@given(lengths_strategy, st.booleans(), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_two_plans_are_equal_step_by_step_in_any_order(lengths, pack, seed):
+    first, second = (make(lengths, pack=pack, seed=seed) for _ in range(2))
+    expected = batches(first, 12)
+    for step in (11, 0, 7, 3, 11, 1):
+        assert second.batch(step) == expected[step]
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_seeds_and_epochs_are_in_different_orders(pack):
+    lengths = lengths_of(200)
+    plan = make(lengths, pack=pack)
+    steps = plan.steps_in_epochs(1)
+    first, second = items_of(batches(plan, steps)), items_of(batches(make(lengths, seed=1), steps))
+    assert first != second
+    later = items_of([plan.batch(step) for step in range(steps + 1, 2 * steps)])
+    assert first[: len(later)] != later
+    assert len(set(map(tuple, (sorted(row) for row in plan.batch(0).rows)))) == 4
+
+
+def test_the_packed_stream_goes_on_over_the_end_of_an_epoch():
+    plan = make(lengths_of(50), rows=7)
+    per_epoch = plan.steps_per_epoch
+    assert per_epoch != int(per_epoch), "the epoch must end inside a batch"
+    planned = batches(plan, 3 * int(per_epoch) + 2)
+    assert all(all(batch.rows) for batch in planned), "no row is empty but the run's last"
+    items = items_of(planned)
+    assert sorted(items[:50]) == sorted(items[50:100]) == list(range(50))
+
+
+def test_only_the_last_batch_of_a_run_is_filled_with_empty_rows():
+    lengths = lengths_of(50)
+    plan = make(lengths, rows=7, epochs=2)
+    steps = plan.steps_in_epochs(2)
+    *full, last = batches(plan, steps)
+    assert all(all(batch.rows) for batch in full)
+    assert not all(last.rows) and any(last.rows)
+    # A longer run goes on beyond: the same batches up to there.
+    assert batches(make(lengths, rows=7, epochs=5), steps - 1) == full
+    assert make(lengths, rows=7, epochs=2).batch(steps + 3) == plan.batch(steps + 3)
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_broken_epochs(pack):
+    lengths = lengths_of(300)
+    plan = make(lengths, pack=pack)
+    whole = plan.steps_in_epochs(1)
+    assert whole == pytest.approx(plan.steps_per_epoch, abs=1)
+    assert plan.steps_in_epochs(0.5) == pytest.approx(whole / 2, abs=1)
+    assert plan.steps_in_epochs(2.5) == pytest.approx(2.5 * whole, abs=3)
+    assert plan.steps_in_epochs(1e-9) == 1
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_shapes_are_few_and_known(pack):
+    plan = make(lengths_of(300), pack=pack, rows=None, tokens=128)
+    seen = {(len(b.rows), b.length) for b in batches(plan, 2 * plan.steps_in_epochs(1))}
+    assert seen == set(plan.shapes)
+    assert plan.shapes == ([(4, 32)] if pack else [(4, 32), (5, 24), (8, 16), (16, 8)])
+
+
+def test_padding_is_what_no_item_fills():
+    lengths = [8, 8, 8, 8, 30]
+    assert make(lengths, rows=1).padding_fraction() == pytest.approx(1 - 62 / 64)
+    # Unpacked: four rows of 8, and one row of 32 beside three empty ones.
+    assert make(lengths, pack=False).padding_fraction() == pytest.approx(1 - 62 / (32 + 128))
+
+
+def test_items_start_at_multiples():
+    lengths = lengths_of(100)
+    plan = make(lengths, start_multiple=8)
+    for batch in batches(plan, 5):
+        assert batch.start_multiple == 8
+        for row in batch.rows:
+            assert sum(-(-lengths[i] // 8) * 8 for i in row) <= MAX_LENGTH
+    with pytest.raises(ValueError, match="start_multiple=5 must divide max_length=32"):
+        make(lengths, start_multiple=5)
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_rows_are_divisible_among_devices(pack):
+    lengths = lengths_of(100)
+    plan = make(lengths, pack=pack, rows=None, tokens=96, multiple_of=4)
+    assert all(len(b.rows) % 4 == 0 for b in batches(plan, 20))
+    with pytest.raises(UserError, match=r"batch_size=6.*4"):
+        make(lengths, pack=pack, rows=6, multiple_of=4)
+
+
+def test_what_cannot_be_planned():
+    with pytest.raises(ValueError, match="no item"):
+        make([])
+    with pytest.raises(ValueError, match="33 positions must be within 0 and max_length=32"):
+        make([3, 33])
+
+
+@given(
+    lengths_strategy,
+    st.booleans(),
+    st.integers(1, 80),
+    st.sampled_from([1, 2, 4]),
+)
+@settings(max_examples=60, deadline=None)
+def test_evaluation_holds_every_item_once(lengths, pack, rows, devices):
+    plan = eval_plan(lengths, rows=rows, max_length=MAX_LENGTH, pack=pack, multiple_of=devices)
+    assert sorted(items_of(plan)) == list(range(len(lengths)))
+    for batch in plan:
+        assert len(batch.rows) % devices == 0
+        assert all(sum(lengths[i] for i in row) <= batch.length for row in batch.rows)
+        assert pack or all(len(row) <= 1 for row in batch.rows)
+    # One shape a length, the partial last batch included: nothing is compiled for it.
+    assert len({(len(b.rows), b.length) for b in plan}) == len({b.length for b in plan})
+
+
+@pytest.mark.parametrize("pack", [True, False])
+@pytest.mark.parametrize("devices", [1, 4])
+def test_seven_examples_in_batches_of_four(pack, devices):
+    plan = eval_plan([30] * 7, rows=4, max_length=MAX_LENGTH, pack=pack, multiple_of=devices)
+    assert [len(b.rows) for b in plan] == [4, 4]
+    assert sorted(items_of(plan)) == list(range(7))
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_a_batch_larger_than_the_set_is_no_larger_than_it(pack):
+    plan = eval_plan([30] * 10, rows=4096, max_length=MAX_LENGTH, pack=pack, multiple_of=4)
+    assert [len(b.rows) for b in plan] == [12]
+    assert sorted(items_of(plan)) == list(range(10))
+    assert eval_plan([], rows=4096, max_length=MAX_LENGTH, pack=pack) == []
+    with pytest.raises(ValueError, match="rows=0"):
+        eval_plan([3], rows=0, max_length=MAX_LENGTH, pack=pack)
+
+
+def test_a_small_token_budget_still_holds_the_long_examples():
+    plan = make([2] * 10 + [1000], rows=None, tokens=50, pack=False, max_length=1000)
+    planned = batches(plan, plan.steps_in_epochs(1))
+    assert sorted(items_of(planned)) == list(range(11))
+    assert {len(b.rows) for b in planned if b.length == 1000} == {1}
+
+
+def test_rows_of_evaluation_do_not_depend_on_the_batch_size():
+    lengths = piece_items(np.random.default_rng(1).integers(1, 90, 60), MAX_LENGTH)
+    sizes = lengths[:, 2] - lengths[:, 1]
+    plans = [eval_plan(sizes, rows=r, max_length=MAX_LENGTH, pack=True) for r in (1, 3, 64)]
+    rows = [[row for batch in plan for row in batch.rows if row] for plan in plans]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_orders_are_permutations_that_the_seeds_decide():
+    orders = [tuple(permutation(50, *seeds)) for seeds in itertools.product((0, 1, -1), (0, 1))]
+    assert len(set(orders)) == 6
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert permutation(50, 0, 1).tolist() == list(orders[1])
+    assert permutation(5, 0).tolist() == [3, 2, 1, 0, 4], "bit for bit over versions of NumPy"
+
+
+@pytest.mark.parametrize("max_length", [128, 256])
+def test_rows_of_ewt_are_full(shared_data, max_length):
+    from attention.data.conllu import read_conllu
+
+    file = shared_data / "en_ewt" / "en_ewt-ud-train.conllu"
+    lengths = [min(len(s.words), max_length) for s in read_conllu(file) if s.words]
+    assert make(lengths, max_length=max_length).padding_fraction() < 0.05

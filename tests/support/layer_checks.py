@@ -1,0 +1,243 @@
+"""What the layer of every variant must satisfy, whatever its mechanism."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from support.cases import BATCH, CONTEXT_DIM, DIM, HEADS, LENGTH, LayerCase
+
+from attention import variants
+
+MORE = 4  # extra padding
+
+
+def random_input(length: int, seed: int = 0, width: int = DIM) -> np.ndarray:
+    """Returns activations [b t d]."""
+    shape = (BATCH, length, width)
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+class LayerProbe:
+    """A layer and its compiled calls, each compiled once for all checks."""
+
+    def __init__(self, case: LayerCase, *, causal: bool = False, context: bool = False):
+        self.case = case
+        self.variant = variants.get(case.name)
+        self.layer = variants.make(
+            case.name,
+            dim=DIM,
+            num_heads=HEADS,
+            causal=causal,
+            context_dim=CONTEXT_DIM if context else None,
+            max_length=LENGTH + MORE,
+            position=case.position,
+            rngs=nnx.Rngs(3),
+            **dict(case.options),
+        )
+        _jiggle(self.layer)
+        self.graphdef, self.state = nnx.split(self.layer)
+        self.run = jax.jit(functools.partial(self._call, "__call__"))
+        self.step = jax.jit(functools.partial(self._call, "decode"))
+        self.gradients = jax.jit(jax.grad(self._loss))
+
+    def _call(self, method, state, x, *args, **given):
+        return getattr(nnx.merge(self.graphdef, state), method)(x, *args, **given)
+
+    def _loss(self, state, x, segment_ids):
+        return jnp.sum(jnp.sin(self._call("__call__", state, x, segment_ids=segment_ids)))
+
+    def __call__(self, x, **given):
+        return np.asarray(self.run(self.state, x, **given))
+
+
+def _jiggle(layer: nnx.Module) -> None:
+    """Moves every parameter off its initial value: biases of zero would hide faults."""
+    state = nnx.state(layer, nnx.Param)
+    random = np.random.default_rng(4)
+    moved = jax.tree.map(
+        lambda p: p + jnp.asarray(0.1 * random.normal(size=p.shape), p.dtype), state
+    )
+    nnx.update(layer, moved)
+
+
+def packed_and_separate() -> tuple[np.ndarray, np.ndarray]:
+    """Returns x and ids: row 0 packs a sentence of 4 and one of 5; rows 1 and 2 hold them alone."""
+    x = random_input(LENGTH)
+    x[1, :4], x[2, :5] = x[0, :4], x[0, 4:9]
+    ids = np.zeros((BATCH, LENGTH), np.int32)
+    ids[0, :4], ids[0, 4:9], ids[1, :4], ids[2, :5] = 1, 2, 1, 1
+    return x, ids
+
+
+def check_packing(probe: LayerProbe) -> None:
+    """Packed rows give what separate rows give."""
+    if "packed" not in probe.variant.MODES:
+        return
+    x, ids = packed_and_separate()
+    y = probe(x, segment_ids=ids)
+    np.testing.assert_allclose(y[0, :4], y[1, :4], rtol=0, atol=3e-6)
+    np.testing.assert_allclose(y[0, 4:9], y[2, :5], rtol=0, atol=3e-6)
+
+
+def check_padding(probe: LayerProbe) -> None:
+    """Neither the content nor the amount of padding changes a real position."""
+    x, ids = packed_and_separate()
+    if "packed" not in probe.variant.MODES:
+        ids = np.minimum(ids, 1)
+    real = ids > 0
+    y = probe(x, segment_ids=ids)
+    other = np.where(real[..., None], x, 50.0 * random_input(LENGTH, seed=1))
+    np.testing.assert_array_equal(probe(other, segment_ids=ids)[real], y[real])
+    longer = np.pad(other, ((0, 0), (0, MORE), (0, 0)), constant_values=7.0)
+    more_ids = np.pad(ids, ((0, 0), (0, MORE)))
+    more = probe(longer, segment_ids=more_ids)[:, :LENGTH]
+    np.testing.assert_allclose(more[real], y[real], rtol=0, atol=3e-6)
+
+
+def check_padding_mask(probe: LayerProbe) -> None:
+    """A mask [b 1 1 s] hides what segment ids of one segment hide."""
+    ids = (np.arange(LENGTH)[None] < np.array([[4], [9], [11]])).astype(np.int32)
+    x = random_input(LENGTH)
+    by_ids = probe(x, segment_ids=ids)
+    by_mask = probe(x, mask=ids[:, None, None, :] > 0)
+    np.testing.assert_allclose(by_mask[ids > 0], by_ids[ids > 0], rtol=0, atol=3e-6)
+
+
+def check_sees_nothing(probe: LayerProbe) -> None:
+    """Rows that are all padding give one finite value, and finite gradients of every parameter."""
+    x, ids = packed_and_separate()
+    ids[1] = 0
+    y = probe(x, segment_ids=ids)
+    assert np.all(np.isfinite(y))
+    for path, gradient in jax.tree.leaves_with_path(probe.gradients(probe.state, x, ids)):
+        assert np.all(np.isfinite(gradient)), path
+
+
+def check_causal(probe: LayerProbe) -> None:
+    """Replacing later inputs changes no output; the Jacobian is lower triangular, all of it."""
+    x = random_input(LENGTH)
+    y = probe(x)
+    for i in (0, 3, LENGTH - 2):
+        later = x.copy()
+        later[:, i + 1 :] = 9.0 * random_input(LENGTH, seed=2)[:, i + 1 :]
+        np.testing.assert_array_equal(probe(later)[:, : i + 1], y[:, : i + 1])
+
+    def row(x):
+        return jnp.sum(probe.run(probe.state, x[None])[0], axis=-1)
+
+    sensitivity = np.abs(jax.jit(jax.jacrev(row))(x[0])).max(-1)
+    assert np.all(np.triu(sensitivity, 1) == 0.0)
+    assert np.all(sensitivity[np.tril_indices(LENGTH)] > 0.0), "each sees itself and all before"
+
+
+def check_decode(probe: LayerProbe) -> None:
+    """Steps, and a prompt followed by steps, give what the full pass gives, beams included."""
+    x = random_input(LENGTH)
+    y = probe(x)
+    for prompt in (1, 4):
+        cache = probe.layer.init_cache(BATCH, LENGTH)
+        assert all(leaf.shape[0] == BATCH for leaf in jax.tree.leaves(cache))
+        outputs = []
+        for start, stop in [(0, prompt), *((i, i + 1) for i in range(prompt, LENGTH))]:
+            out, cache = probe.step(probe.state, x[:, start:stop], cache)
+            outputs.append(out)
+        np.testing.assert_allclose(np.concatenate(outputs, 1), y, rtol=0, atol=1e-5)
+    order = np.array([2, 2, 0])
+    cache = probe.layer.init_cache(BATCH, LENGTH)
+    _, cache = probe.step(probe.state, x[:, :4], cache)
+    cache = jax.tree.map(lambda leaf: leaf[order], cache)
+    out, _ = probe.step(probe.state, x[order][:, 4:5], cache)
+    np.testing.assert_allclose(out[:, 0], y[order, 4], rtol=0, atol=1e-5)
+
+
+def check_decode_end(probe: LayerProbe) -> None:
+    """Past the end of the cache: an error, or inside jit a flag, and nothing is written over."""
+    x = random_input(LENGTH)
+    _, cache = probe.step(probe.state, x[:, :4], probe.layer.init_cache(BATCH, 4))
+    try:
+        probe.layer.decode(x[:, 4:5], cache)
+    except ValueError as error:
+        assert "max_length" in str(error) and "4" in str(error)
+    else:
+        raise AssertionError("decoding past max_length must raise")
+    assert not np.any(cache.overflow)
+    _, after = probe.step(probe.state, x[:, 4:5], cache)
+    assert np.all(after.overflow)
+    kept = after._replace(position=cache.position, overflow=cache.overflow)
+    jax.tree.map(np.testing.assert_array_equal, kept, cache)
+
+
+def check_cross(probe: LayerProbe) -> None:
+    """Another sequence of another length and width; its padding never shows."""
+    x, context = random_input(LENGTH), random_input(7, seed=5, width=CONTEXT_DIM)
+    ids = (np.arange(7)[None] < np.array([[3], [5], [7]])).astype(np.int32)
+    queries = np.ones((BATCH, LENGTH), np.int32)
+    given = {"segment_ids": queries, "context_segment_ids": ids}
+    y = probe(x, context=context, **given)
+    other = np.where(ids[..., None] > 0, context, 9.0)
+    np.testing.assert_array_equal(probe(x, context=other, **given), y)
+    by_mask = probe(x, context=context, mask=ids[:, None, None, :] > 0)
+    np.testing.assert_allclose(by_mask, y, rtol=0, atol=3e-6)
+    alone = probe(x[:1], context=context[:1, :3])
+    np.testing.assert_allclose(alone, y[:1], rtol=0, atol=3e-6)
+    assert np.abs(probe(x, context=context + 1.0) - y).max() > 1e-3
+
+
+def check_permutation(probe: LayerProbe) -> None:
+    """Without positions, permuted inputs give permuted outputs."""
+    if not getattr(probe.variant, "PERMUTATION_EQUIVARIANT", False) or probe.case.position:
+        return
+    x = random_input(LENGTH)
+    order = np.random.default_rng(6).permutation(LENGTH)
+    np.testing.assert_allclose(probe(x[:, order]), probe(x)[:, order], rtol=0, atol=3e-6)
+
+
+def check_compiled_equals_plain(probe: LayerProbe) -> None:
+    """jit changes nothing but the last bits."""
+    x, ids = packed_and_separate()
+    if "packed" not in probe.variant.MODES:
+        ids = np.minimum(ids, 1)
+    plain = probe.layer(x, segment_ids=ids)
+    np.testing.assert_allclose(probe(x, segment_ids=ids), plain, rtol=0, atol=3e-6)
+
+
+def check_bfloat16(probe: LayerProbe) -> None:
+    """bfloat16 activations stay within 3 % of float32's largest output, with finite gradients."""
+    layer = variants.make(
+        probe.case.name,
+        dim=DIM,
+        num_heads=HEADS,
+        causal=probe.layer.settings.causal if hasattr(probe.layer, "settings") else False,
+        max_length=LENGTH + MORE,
+        position=probe.case.position,
+        dtype="bfloat16",
+        rngs=nnx.Rngs(3),
+        **dict(probe.case.options),
+    )
+    nnx.update(layer, probe.state)
+    x, ids = packed_and_separate()
+    if "packed" not in probe.variant.MODES:
+        ids = np.minimum(ids, 1)
+    y = layer(x, segment_ids=ids)
+    assert y.dtype == jnp.bfloat16
+    want = probe(x, segment_ids=ids)
+    error = np.abs(np.asarray(y, np.float32) - want)[ids > 0].max()
+    assert error < 0.03 * np.abs(want).max()
+
+
+SELF = (
+    check_packing,
+    check_padding,
+    check_padding_mask,
+    check_sees_nothing,
+    check_compiled_equals_plain,
+    check_bfloat16,
+)
+BIDIRECTIONAL = (*SELF, check_permutation)
+CAUSAL = (*SELF, check_causal)
+DECODE = (check_decode, check_decode_end)
+CROSS = (check_cross,)
