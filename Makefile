@@ -9,7 +9,7 @@ WORKERS ?= 2
 .PHONY: demo test test-fast test-full lint clean
 
 $(VENV)/.installed: requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "error: Attention Lab needs Python 3.11 or newer; %s is %d.%d. Choose another with: make PYTHON=python3.12" % (sys.executable, v[0], v[1]))'
+	@$(PYTHON) attention/python_version.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
@@ -35,7 +35,7 @@ test-fast: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) -m fast
 
 test-full: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal -m ''
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal -m 'slow or mutants'
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -8,7 +8,8 @@ from attention import command
 def main(arguments: argparse.Namespace) -> None:
     from attention import configuration
 
-    config = configuration.load_config(arguments.config, arguments.overrides)
+    saved = configuration.read_saved(arguments.workdir)
+    config = configuration.load_config(arguments.config, arguments.overrides, saved=saved)
     from attention.training.loop import train  # imports jax: a wrong config is told without it
     from attention.training.result import closing_words
     from attention.training.run_directory import RunDirectory

@@ -56,7 +56,7 @@ def get_config(arg: str = "") -> ConfigDict:
     )
     size = _SIZES[chosen.size]
 
-    config = common.training_defaults()
+    config: Any = common.training_defaults()
     config.task = "pos_tagging"
     config.dataset = chosen.dataset
     config.size = chosen.size

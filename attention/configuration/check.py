@@ -163,7 +163,8 @@ def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
 
     name = values["model.attention.variant"]
     variant = variants.get(name)
-    own = {key: value for key, value in config.model.attention.items() if key != "variant"}
+    section: Any = config["model.attention"]
+    own = {key: value for key, value in section.items() if key != "variant"}
     try:
         variant.Config(**own)
     except (ValueError, TypeError) as error:

@@ -53,7 +53,7 @@ def _may_change(key: str, old: Any, new: Any) -> bool:
 
 
 def _schedule_warning(config: ConfigDict, key: str, old: Any, new: Any) -> str:
-    optimizer = config.get("optimizer", {})
+    optimizer: Any = config.get("optimizer", {})
     parts = []
     if optimizer.get("schedule") == "cosine":
         parts.append("schedule=cosine")

@@ -93,7 +93,7 @@ def _nearest(config: ConfigDict, key: str) -> str:
             best, best_score = candidate, score
     if best:
         return f" (did you mean '{best}'?)"
-    inside = config[section] if section in known else config
+    inside: Any = config[section] if section in known else config
     where = section if section in known else "the config"
     if "variant" in inside:
         where = f"{where} (variant={inside.variant})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
@@ -23,13 +25,14 @@ def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDic
         if durations.is_duration(key):
             resolved.update_from_flattened_dict({key: durations.canonical(value, key=key)})
     before = dict(leaves(saved)) if saved is not None else {}
-    if "data" in resolved and resolved.data.get("pack") == "auto":
-        resolved.data.pack = before.get("data.pack") or _packing(resolved)
+    data: Any = resolved.get("data", {})
+    if data.get("pack") == "auto":
+        data.pack = before.get("data.pack") or _packing(resolved)
     return resolved.lock()
 
 
 def _packing(config: ConfigDict) -> str:
     from attention import variants  # imports JAX
 
-    modes = variants.get(config.model.attention.variant).MODES
-    return "always" if "packed" in modes else "never"
+    variant: Any = config["model.attention.variant"]
+    return "always" if "packed" in variants.get(variant).MODES else "never"

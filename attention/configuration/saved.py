@@ -52,13 +52,11 @@ def from_json(text: str, *, source: str = "config.json") -> ConfigDict:
     for key, name in types.items():
         section_key, _, leaf = key.rpartition(".")
         try:
-            section = config[section_key] if section_key else config
+            section: Any = config[section_key] if section_key else config
             value = section[leaf]
             kind = _TYPE_NAMES[name]
         except (KeyError, TypeError):
             raise UserError(f"{source}: {_TYPES} has {key}={name!r}, no key or no type") from None
-        if kind is float and isinstance(value, int):
-            value = float(value)
         with section.ignore_type():
             section[leaf] = optional(value, kind)
     return config.lock()

@@ -88,9 +88,7 @@ def _no() -> NoReturn:
 def _tuple(key: str, value: Any, current: tuple) -> tuple:
     """Returns a tuple from "0.8,0.9", "(0.8, 0.9)", "[0.8, 0.9]", "a,b" or a sequence."""
     types = {type(item) for item in current}
-    wanted = types.pop() if len(types) == 1 else object
-    if types and types | {wanted} == {int, float}:
-        wanted = float
+    wanted = types.pop() if len(types) == 1 else float if types == {int, float} else object
     if isinstance(value, str):
         value = _parse_items(value, plain_strings=wanted is str)
     if not isinstance(value, list | tuple):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.ops import masks
-from attention.ops.products import grouped_sums
+from attention.ops.heads import unfold_groups
+from attention.ops.products import value_product
 
 Offset = int | Int[Array, ""] | Int[Array, " b"]
 
@@ -96,10 +97,9 @@ def _weights(parts: Parts, q, k, conditions: masks.Conditions):
 
 
 def _weigh(weights, v):
-    b, n, t, s = weights.shape
-    groups, h = v.shape[2], v.shape[3]
-    grouped = weights.reshape(b, groups, n // groups, t, s)
-    return grouped_sums(grouped, v).reshape(b, t, n, h).astype(v.dtype)
+    b, n, _, s = weights.shape
+    folded = weights.reshape(b, v.shape[2], -1, s)
+    return unfold_groups(value_product(folded, v), n).astype(v.dtype)
 
 
 def _scores_shape(q: Array, k: Array, v: Array | None = None) -> tuple[int, int, int, int]:

@@ -22,8 +22,7 @@ def bilinear(forward: str, to_left: str, to_right: str) -> Callable[[Array, Arra
     Args:
         forward: "left,right->result".
         to_left, to_right: the einsum strings of the gradients, from the subscripts of the result
-            and of the other operand, in the order that runs fastest. (XLA on CPUs refuses some
-            orders of bfloat16 operands: those that transpose a float32 result.)
+            and of the other operand, in the order that runs fastest.
     """
     operands, result = forward.split("->")
     left_name, right_name = operands.split(",")
@@ -31,7 +30,10 @@ def bilinear(forward: str, to_left: str, to_right: str) -> Callable[[Array, Arra
     def contract(spec: str, arrays: dict[str, Array], dtype: jnp.dtype) -> Array:
         names = spec.split("->")[0].split(",")
         narrow = [arrays[name].astype(dtype) for name in names]
-        return jnp.einsum(spec, *narrow, preferred_element_type=jnp.float32)
+        product = jnp.einsum(spec, *narrow, preferred_element_type=jnp.float32)
+        # XLA on CPUs cannot run bfloat16 products with a float32 result in every layout, and fails
+        # at run time where what follows makes it choose such a layout. The barrier hides that.
+        return jax.lax.optimization_barrier(product)
 
     def compute(left: Array, right: Array) -> Array:
         return contract(forward, {left_name: left, right_name: right}, _narrower(left, right))
@@ -55,9 +57,8 @@ def _narrower(left: Array, right: Array) -> jnp.dtype:
     return min(left.dtype, right.dtype, key=lambda dtype: dtype.itemsize)
 
 
-# b batch, t query length, s key length, k key heads, g query heads of each, h head size
-grouped_scores = bilinear("btkgh,bskh->bkgts", "bkgts,bskh->btkgh", "bkgts,btkgh->bskh")
-grouped_sums = bilinear("bkgts,bskh->btkgh", "btkgh,bskh->bkgts", "bkgts,btkgh->bskh")
+score_product = bilinear("btkh,bskh->bkts", "bkts,bskh->btkh", "bkts,btkh->bskh")
+value_product = bilinear("bkts,bskh->btkh", "btkh,bskh->bkts", "bkts,btkh->bskh")
 _projected = bilinear("btd,df->btf", "btf,df->btd", "btd,btf->df")
 
 

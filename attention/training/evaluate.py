@@ -42,6 +42,10 @@ class Predictor:
     def compile_seconds(self) -> float:
         return self._step.compile_seconds
 
+    @property
+    def num_programs(self) -> int:
+        return self._step.num_programs
+
     def outputs(
         self,
         params: nnx.State,

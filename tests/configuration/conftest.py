@@ -46,6 +46,7 @@ def config() -> ConfigDict:
     config.optimizer.layers = (1, 2, 3)
     config.optimizer.frozen = ("word", "char")
     config.optimizer.empty = ()
+    config.optimizer.decays = (1, 0.5)
     config.model = ConfigDict()
     config.model.attention = ConfigDict({"variant": "scaled_dot", "num_kv_heads": None})
     return config.lock()

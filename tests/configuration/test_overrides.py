@@ -46,6 +46,7 @@ def _value(config: ConfigDict, key: str, value: Any) -> Any:
         ("optimizer.betas", "0.8", (0.8,)),
         ("optimizer.betas", "()", ()),
         ("optimizer.layers", "4,5", (4, 5)),
+        ("optimizer.decays", "2,0.25", (2.0, 0.25)),
         ("optimizer.frozen", "a,b", ("a", "b")),
         ("optimizer.frozen", "('a', 'b')", ("a", "b")),
         ("optimizer.empty", "1,x", None),

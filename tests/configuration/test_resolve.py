@@ -20,6 +20,7 @@ def _config(variant: str = "scaled_dot", pack: str = "auto") -> ConfigDict:
     [
         ("scaled_dot", "auto", "always"),
         ("mixing", "auto", "never"),
+        ("recurrent", "auto", "never"),
         ("scaled_dot", "never", "never"),
     ],
 )

@@ -52,6 +52,8 @@ def test_the_file_is_plain_nested_json(config: ConfigDict) -> None:
 def test_json_written_by_hand_needs_no_types() -> None:
     config = from_json('{"seed": 1, "model": {"dims": [1, 2]}}')
     assert dict(leaves(config)) == {"seed": 1, "model.dims": (1, 2)}
+    epochs = from_json('{"train_epochs": 3, "__types__": {"train_epochs": "float"}}').train_epochs
+    assert type(epochs) is float
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_comments_alone_are_a_block_without_words():
         (row("1-2", "ab") + row("1", "a") + "\n", 1, ["range 1-2", "lacks its word 2"]),
         (row("1-2", "ab") + row("1", "a"), 1, ["range 1-2", "lacks its word 2"]),
         (row("1-2147483647", "ab") + row("1", "a"), 1, ["range 1-2147483647", "word 2"]),
-        (row("2-1", "ab"), 1, ["range 2-1"]),
+        (row("1", "a") + row("2-1", "ab"), 2, ["range 2-1", "word 2"]),
         (row("1", "a") + row("7-8", "ab") + row("2", "b"), 2, ["range 7-8", "word 2"]),
     ],
 )

@@ -48,7 +48,7 @@ def test_no_example_gives_no_item():
 
 @pytest.mark.parametrize("number", [0, 3, 5, 8])
 def test_a_line_for_each_long_example_then_a_total(number, caplog):
-    lengths = np.array([4] + [9] * number)
+    lengths = np.array([5] + [9] * number)
     with caplog.at_level(logging.WARNING):
         found = warn_long(
             lengths, 5, where=lambda i: ("x.conllu", 10 * i), consequence="runs in pieces"

@@ -71,7 +71,7 @@ def test_files(tmp_path, conllu):
         "file": str(train),
     }
     assert [e["words"] for e in split] == [["the", "cat"], ["sat"]]
-    assert split[-1] == split[1]
+    assert (split[-1], split[-2]) == (split[1], split[0])
     assert split[0:2] == list(split)
     with pytest.raises(IndexError):
         split[2]

@@ -111,11 +111,18 @@ def _recording(cls: type, section: str, reads: set[str]):
     original = cls.__getattribute__
 
     def read(self: Any, name: str) -> Any:
-        if name in fields and sys._getframe(1).f_code.co_name not in _WHOLE_OBJECT:
+        if name in fields and not _is_whole(sys._getframe(1), self):
             reads.add(f"{section}.{name}")
         return original(self, name)
 
     return read
+
+
+def _is_whole(caller: Any, target: Any) -> bool:
+    name = caller.f_code.co_name
+    if name in ("__init__", "__post_init__"):  # its own; the constructor of a module is a use
+        return caller.f_locals.get("self") is target
+    return name in _WHOLE_OBJECT
 
 
 def unread(config: ConfigDict, reads: Iterable[str]) -> list[str]:

@@ -133,6 +133,14 @@ def test_a_write_that_fails_leaves_the_old_file(run, monkeypatch):
     assert os.listdir(run.path) == ["result.json"]
 
 
+def test_who_is_reading_the_old_file_reads_on_in_it(run):
+    run.write_result({"step": 1})
+    with run.result_file.open() as reader:
+        run.write_result({"step": 2})
+        assert json.load(reader) == {"step": 1}
+    assert run.read_result() == {"step": 2}
+
+
 def test_json_is_valid_and_exact():
     values = {
         "third": 1 / 3,
@@ -234,6 +242,7 @@ def test_the_tokenizer_is_there_whole_or_not_at_all(run):
     run.install_tokenizer(lambda folder: (folder / "tags.txt").write_text("b"))
     assert run.has_tokenizer
     assert os.listdir(run.tokenizer) == ["tags.txt"]
+    assert os.listdir(run.path) == ["tokenizer"]
 
 
 def test_samples_and_evaluations(run):
