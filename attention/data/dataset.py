@@ -11,7 +11,7 @@ from attention.errors import UserError, did_you_mean
 Example = dict[str, Any]
 Record = Mapping[str, Any]  # an example as it is stored
 
-# Decoded examples of a split are kept up to this number: 86 µs a record are little once, and much
+# Decoded examples of a split are kept up to this number: 50 µs a record are little once, and much
 # in each of fifty epochs; a million sentences would fill the memory.
 MAX_KEPT_EXAMPLES = 250_000
 READ_AHEAD = 1024

@@ -72,7 +72,7 @@ def prepare(
         start = time.monotonic()
         _write_atomically(root, write)
         prepared = _read_summary(root)
-        sizes = ", ".join(f"{s} {_describe(x.counts)}" for s, x in prepared.splits.items())
+        sizes = ", ".join(f"{s} {describe_counts(x.counts)}" for s, x in prepared.splits.items())
         seconds = time.monotonic() - start
         logger.info("prepared data set %s in %.1f s: %s (%s)", name, seconds, sizes, root)
         return prepared
@@ -152,5 +152,6 @@ def _read_summary(root: Path) -> Prepared:
         raise UserError(f"prepared data '{root}' is damaged: remove this folder") from None
 
 
-def _describe(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Returns the counts that are not 0 in words: "5 sentences 61 words"."""
     return " ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in counts.items() if value)

@@ -7,8 +7,9 @@ str}` with one tag a word, "_" where there is none; `line` counts from 1.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -17,13 +18,20 @@ import numpy as np
 
 from attention.data.conllu import Sentence, open_for_reading, read_conllu
 from attention.data.dataset import Dataset, Example, Record, Split
-from attention.data.preparation import SplitSummary, hash_parts, prepare, quiet_tfds
+from attention.data.preparation import (
+    SplitSummary,
+    describe_counts,
+    hash_parts,
+    prepare,
+    quiet_tfds,
+)
 from attention.errors import UserError
 
-TASK = "pos_tagging"
 UNLABELLED = "_"
 FORMAT_VERSION = "1"  # raise it when what is stored changes
 LIST_KEYS = ("words", "upos", "xpos")
+
+logger = logging.getLogger(__name__)
 
 
 class ConlluFiles(NamedTuple):
@@ -60,14 +68,20 @@ def load_conllu(name: str, splits: Mapping[str, ConlluFiles], *, version: str) -
 
 
 def read_examples(source: str | Path | IO, *, name: str | None = None) -> list[Example]:
-    """Reads the examples of one CoNLL-U file or stream, without preparing it.
+    """Reads the examples of one CoNLL-U file or stream, without preparing it; logs the counts.
 
     Raises:
       UserError: naming file and line; also where there is no sentence at all.
     """
-    examples = [_example(sentence) for sentence in read_conllu(source, name=name) if sentence.words]
+    counts: Counter = Counter()
+    examples = []
+    for sentence in read_conllu(source, name=name):
+        if _has_words(sentence, counts):
+            _count_sentence(sentence, counts)
+            examples.append(_example(sentence))
     if not examples:
         raise UserError(f"{name or source}: holds no sentence")
+    logger.info("read %s: %s", examples[0]["file"], describe_counts(counts))
     return examples
 
 
@@ -127,11 +141,9 @@ def _write(
 
 def _records(files: ConlluFiles, counts: Counter) -> Iterator[Record]:
     for number, path in enumerate(files.paths):
-        sentences = _with_words(read_conllu(path), counts)
+        sentences = (s for s in read_conllu(path) if _has_words(s, counts))
         for sentence in (s for i, s in enumerate(sentences) if files.keep(i)):
-            counts.update(count_tagged(_example(sentence)))
-            counts["skipped_ranges"] += sentence.num_ranges
-            counts["skipped_empty_nodes"] += sentence.num_empty_nodes
+            _count_sentence(sentence, counts)
             # The number of the file and not its path: the same content may move.
             yield {key: "\t".join(getattr(sentence, key)) for key in LIST_KEYS} | {
                 "line": sentence.line,
@@ -141,12 +153,16 @@ def _records(files: ConlluFiles, counts: Counter) -> Iterator[Record]:
         raise UserError(f"{', '.join(map(str, files.paths))}: holds no sentence")
 
 
-def _with_words(sentences: Iterable[Sentence], counts: Counter) -> Iterator[Sentence]:
-    for sentence in sentences:
-        if sentence.words:
-            yield sentence
-        else:
-            counts["skipped_blocks_without_words"] += 1
+def _has_words(sentence: Sentence, counts: Counter) -> bool:
+    if not sentence.words:
+        counts["skipped_blocks_without_words"] += 1
+    return bool(sentence.words)
+
+
+def _count_sentence(sentence: Sentence, counts: Counter) -> None:
+    counts.update(count_tagged(_example(sentence)))
+    counts["skipped_ranges"] += sentence.num_ranges
+    counts["skipped_empty_nodes"] += sentence.num_empty_nodes
 
 
 def _decode(record: Record, index: int, *, files: list[str]) -> Example:

@@ -11,10 +11,10 @@ from flax import nnx
 
 from attention import configuration, tasks
 from attention.training.checkpoint import Checkpoints
-from attention.training.compilation_cache import enable_compilation_cache
 from attention.training.evaluate import Predictor
 from attention.training.parallel import Parallel, make_parallel
 from attention.training.run_directory import RunDirectory
+from attention.training.runtime import set_up_runtime
 from attention.training.state import ModelParts, abstract_model, init_state
 
 
@@ -48,8 +48,7 @@ def open_run(
     config = configuration.from_json(run.config_file.read_text("utf-8"))
     if eval_batch_size is not None:
         config.eval_batch_size = eval_batch_size
-    enable_compilation_cache()
-    jax.config.update("jax_default_matmul_precision", config.matmul_precision)
+    set_up_runtime(config)
     parallel = make_parallel(config.parallelism)
     task = tasks.get(config.task).Task.load(config, run.tokenizer)
     shapes = abstract_model(task.make_model)

@@ -79,7 +79,6 @@ class Experiment:
 
 def prepare(config: Any, run: RunDirectory) -> Experiment:
     """Builds the parts of a run; user errors surface here, before anything is compiled."""
-    jax.config.update("jax_default_matmul_precision", config.matmul_precision)
     parallel = make_parallel(config.parallelism)
     check_divisible(config, parallel)
     dataset = open_dataset(config)

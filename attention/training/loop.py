@@ -12,13 +12,14 @@ from attention import configuration
 from attention.errors import Failure, Interrupted
 from attention.training.checkpoint import Checkpoints
 from attention.training.clock import Clock
-from attention.training.compilation_cache import enable_compilation_cache
 from attention.training.evaluate import Evaluation, Predictor
 from attention.training.experiment import Experiment, prepare
 from attention.training.interrupt import interruptible
 from attention.training.metrics_log import MetricsLog
+from attention.training.peak import peak_flops
 from attention.training.result import Record, write_evaluation
 from attention.training.run_directory import RunDirectory
+from attention.training.runtime import set_up_runtime
 from attention.training.state import TrainState
 from attention.training.step import make_train_step
 from attention.training.window import Window
@@ -36,7 +37,7 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
     run.create()
     with run.lock(), interruptible() as interrupt:
         config = open_run(run, config)
-        enable_compilation_cache()
+        set_up_runtime(config)
         experiment = prepare(config, run)
         if run.is_complete(experiment.total_steps):
             log.info("already complete: %s", run.path)
@@ -93,6 +94,7 @@ class Trainer:
             what: experiment.steps(config[f"{what}_every_steps"])
             for what in ("log", "eval", "checkpoint")
         }
+        peak_flops(config.dtype)  # measured now, while nothing is saved in the background
         self._restore()
 
     # -- start ---------------------------------------------------------------------------------
@@ -158,6 +160,7 @@ class Trainer:
                 int(np.count_nonzero(segment_ids)),
                 segment_ids.size,
             )
+            self._log.progress(self.step)
             if any(self._due(what) for what in self._every) or self._interrupt.requested:
                 self._fetch()
 
@@ -219,25 +222,22 @@ class Trainer:
     def finish(self) -> dict[str, Any]:
         """Scores dev and test with the best checkpoint and writes the result."""
         self._checkpoints.wait()
-        best = self.record.best_step
-        at = self.step if best is None else best
-        params = self._params_at(at)
+        at, params = self._best()
         for split, evaluator in self._evaluators.items():
             evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
             examples = self._x.dataset.split(split)
-            write_evaluation(
-                self._x.run, evaluator, evaluation, examples, split=split, step=at
-            )
+            write_evaluation(self._x.run, evaluator, evaluation, examples, split=split, step=at)
             if split == "test":
                 self.record.set_final(test=evaluation.metrics or None)
         return self.record.write("complete", self.step)
 
-    def _params_at(self, step: int) -> Any:
-        """The parameters after a step, placed."""
-        if step == self.step:
-            return self._state.params
+    def _best(self) -> tuple[int, Any]:
+        """The best step and its parameters, placed; the newest where nothing was scored."""
+        if self.record.best_step in (None, self.step):
+            return self.step, self._state.params
         abstract = self._parallel.abstract(self._x.initial_state())
-        return self._parallel.place(self._checkpoints.restore(abstract, step).state.params)
+        restored = self._checkpoints.restore(abstract, "best")
+        return restored.step, self._parallel.place(restored.state.params)
 
     def close(self) -> None:
         self._log.close()

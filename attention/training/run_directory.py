@@ -179,7 +179,7 @@ class RunDirectory:
 
         def best(steps: Collection[int]) -> int | None:
             values = {row["step"]: row.get(metric) for row in self.eval_rows()}
-            scored = {step: values[step] for step in steps if values.get(step) is not None}
+            scored = {step: v for step, v in values.items() if step in steps and v is not None}
             return min(scored, key=lambda step: (-scored[step], step), default=None)
 
         return best

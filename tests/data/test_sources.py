@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 
 import pytest
 
 from attention.data import load_dataset, sources
+from attention.data.tagging import read_examples
 from attention.errors import UserError
 
 TASK = "pos_tagging"
@@ -116,6 +118,44 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(sources.get("turkish_treebank"), "PACKAGE", "no-such-package-here")
     with pytest.raises(UserError, match="pip install no-such-package-here"):
         load_dataset("turkish_treebank", task=TASK)
+
+
+DUMMY = '''"""Two sentences of our own."""
+
+from attention.data.tagging import ConlluFiles, load_conllu
+from pathlib import Path
+
+TASKS = ("pos_tagging",)
+
+
+def load(*, task, paths):
+    file = Path(__file__).with_suffix(".conllu")
+    return load_conllu("dummy", {"train": ConlluFiles((file,))}, version="1")
+'''
+
+
+def test_one_file_adds_a_data_set(tmp_path, monkeypatch, conllu):
+    (tmp_path / "dummy.py").write_text(DUMMY)
+    (tmp_path / "dummy.conllu").write_text(conllu("a/DET b/NOUN", "c/X"))
+    monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
+    assert "dummy" in sources.names(TASK)
+    assert len(load_dataset("dummy", task=TASK).split("train")) == 2
+    with pytest.raises(UserError, match="did you mean 'dummy'"):
+        load_dataset("dumy", task=TASK)
+
+
+@pytest.mark.fast
+def test_a_file_is_read_without_being_prepared(tmp_path, cache, conllu, caplog):
+    path = tmp_path / "x.conllu"
+    path.write_text("1-2\tab" + "\t_" * 8 + "\n" + conllu("a/DET b/NOUN", "c/X"))
+    with caplog.at_level(logging.INFO):
+        examples = read_examples(path)
+    assert [(e["words"], e["line"]) for e in examples] == [(["a", "b"], 1), (["c"], 5)]
+    assert caplog.messages == [f"read {path}: 2 sentences 3 words 1 skipped ranges"]
+    assert not cache.exists()
+    path.write_text("# nothing\n")
+    with pytest.raises(UserError, match=r"x\.conllu: holds no sentence"):
+        read_examples(path)
 
 
 @pytest.mark.slow
