@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+
 class Sum(NamedTuple):
     """A sum and how many things it is over. Sums add up; they are divided once, at the end.
 

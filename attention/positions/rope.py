@@ -6,6 +6,7 @@ with feature i + h/2. No parameters, any position; the head size must be even.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
@@ -31,7 +32,7 @@ class Rope(NoPosition):
     ) -> Float[Array, "b t n h"]:
         half = x.shape[-1] // 2
         # Angles in float32, whatever the activations are: bfloat16 merges positions above 256.
-        frequencies = self.base ** (-jnp.arange(half, dtype=jnp.float32) / half)
+        frequencies = jnp.float32(self.base ** (-np.arange(half) / half))
         angles = positions[:, :, None, None].astype(jnp.float32) * frequencies[None, None, None, :]
         cos, sin = jnp.cos(angles), jnp.sin(angles)
         first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)

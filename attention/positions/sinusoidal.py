@@ -6,6 +6,7 @@ No parameters, any position, any width (an odd one ends on a sine).
 """
 
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
@@ -26,9 +27,8 @@ class Sinusoidal(NoPosition):
 def sinusoids(positions: Int[Array, "b t"], width: int) -> Float[Array, "b t d"]:
     """Returns the sines (even features) and cosines (odd features) of the positions, in float32."""
     # float32: bfloat16 tells apart only 769 of the first 4096 positions.
-    pairs = jnp.arange((width + 1) // 2, dtype=jnp.float32)
-    frequencies = jnp.exp(pairs * (-2.0 * jnp.log(10000.0) / width))
-    angles = positions[..., None].astype(jnp.float32) * frequencies[None, None, :]
+    frequencies = 10000.0 ** (-2.0 * np.arange((width + 1) // 2) / width)
+    angles = positions[..., None].astype(jnp.float32) * jnp.float32(frequencies)[None, None, :]
     both = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1)
     return both.reshape(*positions.shape, -1)[..., :width]
 

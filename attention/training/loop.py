@@ -34,7 +34,6 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
     holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
     """
     run = RunDirectory(workdir)
-    run.create()
     with run.lock(), interruptible() as interrupt:
         config = open_run(run, config)
         set_up_runtime(config)

@@ -47,7 +47,7 @@ def test_rare_words_are_unknown_but_keep_their_spelling():
 
 
 def test_lower_case_is_for_words_alone():
-    tokenizer = build(lowercase=True, min_count=3)
+    tokenizer = build(lowercase=True, min_count=4)
     assert tokenizer.words == ("the",)
     encoded = tokenizer.encode(["The", "the"])
     assert encoded["words"].tolist() == [FIRST_WORD, FIRST_WORD]
