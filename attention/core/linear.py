@@ -1,22 +1,19 @@
-"""The linear map of all models: float32 parameters, products in the activations' type."""
+"""The affine map of all models: float32 parameters, products in the activations' type."""
 
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention.ops.products import project
+from attention.ops.products import affine
 
 
 class Linear(nnx.Module):
     """y = x · kernel + bias, for x [b t d] of any float type; y has the type of x."""
 
-    def __init__(self, num_in: int, num_out: int, *, use_bias: bool = True, rngs: nnx.Rngs):
+    def __init__(self, num_in: int, num_out: int, *, rngs: nnx.Rngs):
         initial = nnx.initializers.xavier_uniform()(rngs.params(), (num_in, num_out), jnp.float32)
         self.kernel = nnx.Param(initial)
-        self.bias = nnx.Param(jnp.zeros((num_out,), jnp.float32)) if use_bias else None
+        self.bias = nnx.Param(jnp.zeros((num_out,), jnp.float32))
 
     def __call__(self, x: Float[Array, "b t d"]) -> Float[Array, "b t f"]:
-        y = project(x, self.kernel[...])
-        if self.bias is None:
-            return y
-        return y + self.bias[...].astype(y.dtype)[None, None, :]
+        return affine(x, self.kernel[...], self.bias[...])

@@ -160,8 +160,9 @@ def eval_plan(
 ) -> list[PlannedBatch]:
     """Returns batches that hold every item once, in few shapes; empty rows fill the last ones.
 
-    `rows` is rounded up to a multiple of `multiple_of`, and never more than the items need. What
-    shares a row with what depends on the lengths alone and not on `rows`.
+    `rows` is rounded up to a multiple of `multiple_of`; where the items need fewer, it is the next
+    power of two, so that splits of similar size share a compiled program. What shares a row with
+    what depends on the lengths alone and not on `rows`.
 
     Raises:
       ValueError: if `rows` is below 1 or an item is too long.
@@ -176,11 +177,12 @@ def eval_plan(
     if not pack:
         needed = Counter(_bucket_of(lengths, bucket_lengths(max_length)).tolist())
         sizes = {
-            length: round_up(min(rows, number), multiple_of) for length, number in needed.items()
+            length: round_up(min(rows, _power_of_two(number)), multiple_of)
+            for length, number in needed.items()
         }
         return _bucketed(longest_first, lengths, sizes)
     packed = _pack_rows(longest_first, lengths, max_length, start_multiple)
-    size = round_up(min(rows, len(packed)), multiple_of)
+    size = round_up(min(rows, _power_of_two(len(packed))), multiple_of)
     return [
         PlannedBatch(max_length, _filled(packed[i : i + size], size), start_multiple)
         for i in range(0, len(packed), size)
@@ -221,6 +223,11 @@ def _bucketed(order: np.ndarray, lengths: np.ndarray, sizes: dict[int, int]) -> 
         for start in range(0, len(rows), size):
             batches.append(PlannedBatch(length, _filled(rows[start : start + size], size)))
     return batches
+
+
+def _power_of_two(number: int) -> int:
+    """Returns the smallest power of two that is not below the number."""
+    return 1 << max(0, number - 1).bit_length()
 
 
 def _filled(rows: Sequence[Row], size: int) -> tuple[Row, ...]:

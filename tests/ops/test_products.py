@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 
 from attention.ops.heads import fold_groups, unfold_groups
-from attention.ops.products import project, score_product, value_product
+from attention.ops.products import affine, score_product, value_product
 
 pytestmark = pytest.mark.fast
 RANDOM = np.random.default_rng(0)
 SHAPES = {
-    "project": (project, "btd,df->btf", (2, 3, 4), (4, 5)),
+    "wider": (lambda x, w: affine(x, w, jnp.zeros(w.shape[1])), "btd,df->btf", (2, 3, 4), (4, 5)),
+    "narrower": (
+        lambda x, w: affine(x, w, jnp.zeros(w.shape[1])),
+        "btd,df->btf",
+        (2, 3, 4),
+        (4, 3),
+    ),
     "score": (score_product, "btkh,bskh->bkts", (2, 3, 5, 4), (2, 6, 5, 4)),
     "value": (value_product, "bkts,bskh->btkh", (2, 5, 3, 6), (2, 6, 5, 4)),
 }
@@ -43,12 +49,21 @@ def test_bfloat16_accumulates_in_float32(name):
     right = jnp.asarray(RANDOM.normal(size=shapes[1]), jnp.bfloat16)
     exact = np.einsum(spec, np.asarray(left, np.float64), np.asarray(right, np.float64))
     got = product(left, right)
-    assert got.dtype == (jnp.bfloat16 if name == "project" else jnp.float32)
-    tolerance = 2.0**-8 if name == "project" else 1e-6
+    is_affine = name in ("wider", "narrower")
+    assert got.dtype == (jnp.bfloat16 if is_affine else jnp.float32)
+    tolerance = 2.0**-8 if is_affine else 1e-6
     np.testing.assert_allclose(np.asarray(got, np.float64), exact, rtol=tolerance, atol=1e-6)
     wide = jnp.asarray(right, jnp.float32)
     gradients = jax.grad(lambda a, b: jnp.sum(product(a, b).astype(jnp.float32)), (0, 1))
     assert [g.dtype for g in gradients(left, wide)] == [jnp.bfloat16, jnp.float32]
+
+
+def test_bias_and_its_gradient():
+    x, kernel = jnp.ones((2, 3, 4), jnp.bfloat16), jnp.ones((4, 5))
+    bias = jnp.arange(5.0)
+    np.testing.assert_array_equal(affine(x, kernel, bias)[1, 2], 4.0 + np.arange(5.0))
+    gradient = jax.grad(lambda b: jnp.sum(affine(x, kernel, b).astype(jnp.float32)))(bias)
+    np.testing.assert_array_equal(gradient, np.full(5, 6.0))
 
 
 @pytest.mark.parametrize("after", ["as it is", "transposed"])
@@ -58,8 +73,8 @@ def test_bfloat16_gradients_run_in_every_layout(after):
     kernel = jnp.asarray(RANDOM.normal(size=(32, 64)), jnp.float32)
 
     def loss(kernel):
-        hidden = jax.nn.relu(project(x, kernel))
-        y = project(hidden, kernel.T) if after == "transposed" else hidden
+        hidden = jax.nn.relu(affine(x, kernel, jnp.zeros(64)))
+        y = affine(hidden, kernel.T, jnp.zeros(32)) if after == "transposed" else hidden
         return jnp.sum(jnp.square(y.astype(jnp.float32)))
 
     @jax.jit
