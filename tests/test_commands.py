@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import pytest
-
 from support.runs import command, environ, flags, run, small_overrides
 from support.treebank import conllu, sentences
 

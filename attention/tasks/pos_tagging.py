@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,7 +35,7 @@ class Task:
     """
 
     METRICS = ("accuracy", "loss")  # "best" is the first, on dev; higher is better
-    FILL = {"labels": UNLABELLED}
+    FILL: ClassVar[Mapping[str, int]] = {"labels": UNLABELLED}
 
     def __init__(self, config: Any, words: WordTokenizer, tags: LabelSet) -> None:
         self.config = config
@@ -183,7 +183,7 @@ class Task:
 
     FORMATS = ("text", "conllu")
 
-    def read(self, path: Path) -> list[Example]:
+    def read(self, path: Path) -> Sequence[Example]:
         """The examples of a user's CoNLL-U file."""
         return read_examples(path)
 
@@ -207,5 +207,7 @@ class Task:
             return format_conllu(example["sentence"], tags, column=column)
         line = self.prediction_line(example, outputs) if outputs else ""
         if outputs and "logits" in outputs:
-            line += "\t" + json.dumps([[round(float(x), 6) for x in row] for row in outputs["logits"]])
+            line += "\t" + json.dumps(
+                [[round(float(x), 6) for x in row] for row in outputs["logits"]]
+            )
         return line + "\n"

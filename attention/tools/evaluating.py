@@ -45,5 +45,3 @@ def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:
     if not paths:
         raise UserError(f"--data='{data}' names no file")
     return paths[0].stem, [example for path in paths for example in saved.task.read(path)]
-
-

@@ -1,4 +1,4 @@
-"""A run opened for use: its config, task, and the parameters of a checkpoint; nothing is changed."""
+"""A run opened for use: its config, its task, and the parameters of a checkpoint."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def open_run(
     best = run.best_of(f"eval/{task.METRICS[0]}")
     with Checkpoints(run.checkpoints, best=best, read_only=True) as checkpoints:
         restored = checkpoints.restore(target, checkpoint)
+    assert restored is not None  # only a restore without a step gives None
     # Prediction draws nothing, so the rates do not matter; the step takes them all the same.
     rates = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.rates)
     parts = ModelParts(shapes.structure, restored.state.params, rates)

@@ -98,9 +98,7 @@ def prepare(config: Any, run: RunDirectory) -> Experiment:
     hyper = make_hyper(
         config, total_steps=total_steps, warmup_steps=warmup_steps, rates=parts.rates
     )
-    return Experiment(
-        config, run, parallel, dataset, task, train, plan, total_steps, hyper, parts
-    )
+    return Experiment(config, run, parallel, dataset, task, train, plan, total_steps, hyper, parts)
 
 
 def check_divisible(config: Any, parallel: Parallel) -> None:

@@ -38,9 +38,9 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
         config = open_run(run, config)
         set_up_runtime(config)
         experiment = prepare(config, run)
-        if run.is_complete(experiment.total_steps):
+        if result := run.completed(experiment.total_steps):
             log.info("already complete: %s", run.path)
-            return run.read_result()
+            return result
         trainer = Trainer(experiment, interrupt)
         try:
             trainer.run_to_the_end()
@@ -236,6 +236,7 @@ class Trainer:
             return self.step, self._state.params
         abstract = self._parallel.abstract(self._x.initial_state())
         restored = self._checkpoints.restore(abstract, "best")
+        assert restored is not None  # only a restore without a step gives None
         return restored.step, self._parallel.place(restored.state.params)
 
     def close(self) -> None:

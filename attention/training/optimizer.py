@@ -81,9 +81,7 @@ def learning_rate(step: Int[Array, ""], hyper: Hyper, *, schedule: str) -> Float
     """
     if schedule not in _DECAYS:
         hint = did_you_mean(schedule, _DECAYS)
-        raise UserError(
-            f"optimizer.schedule is '{schedule}'; allowed: {', '.join(_DECAYS)}{hint}"
-        )
+        raise UserError(f"optimizer.schedule is '{schedule}'; allowed: {', '.join(_DECAYS)}{hint}")
     number = jnp.asarray(step, jnp.float32) + 1.0
     climb = number / jnp.maximum(hyper.warmup_steps, 1.0)
     # `number - 1` after the warm-up: its last update and the first decayed one are both near peak.

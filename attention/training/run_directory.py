@@ -140,10 +140,11 @@ class RunDirectory:
         write_text(self.evaluation / f"{name}.predictions.txt", lines)
         write_json(self.evaluation / f"{name}.json", summary)
 
-    def is_complete(self, total_steps: int) -> bool:
-        """Whether result.json says that at least so many steps are trained and scored."""
+    def completed(self, total_steps: int) -> dict[str, Any] | None:
+        """Returns result.json if it says that so many steps are trained and scored, else None."""
         result = self.read_result() or {}
-        return result.get("status") == "complete" and result.get("step", 0) >= total_steps
+        whole = result.get("status") == "complete" and result.get("step", 0) >= total_steps
+        return result if whole else None
 
     def read_result(self) -> dict[str, Any] | None:
         """Returns the content of result.json, or None before the first evaluation."""

@@ -92,7 +92,7 @@ def make_train_step(
         updates, optimizer = make_optimizer(hyper, rate).update(
             gradients, state.optimizer, state.params
         )
-        params = optax.apply_updates(state.params, updates)
+        params: Any = optax.apply_updates(state.params, updates)
         metrics = StepMetrics(sums, rate, optax.tree.norm(gradients))
         return TrainState(state.step + 1, params, optimizer), metrics
 

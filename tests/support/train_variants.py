@@ -10,8 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from attention.training import loop
 from support.runs import losses, small_config
+
+from attention.training import loop
 
 
 def value(text: str):

@@ -1,13 +1,13 @@
 """A config key that nothing reads is a defect: every leaf of a recipe is read by a training run."""
 
 import pytest
+from support.recording import RecordingConfig, recorded_fields, unread
+from support.runs import small_overrides
 
 from attention import configuration, variants
 from attention.core.settings import LayerSettings
 from attention.models.encoder import EncoderConfig
 from attention.training import loop
-from support.recording import RecordingConfig, recorded_fields, unread
-from support.runs import small_overrides
 
 ARGUMENTS = ["size=tiny,dataset=files", "size=small,dataset=files", "size=base,dataset=files"]
 # The names of the parts that a run is made of; they are for people and for compare, not for code.

@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from support.runs import REPOSITORY, environ, flags, run, small_overrides
 
 from attention.tools.evaluating import evaluate
-from support.runs import REPOSITORY, environ, flags, run, small_overrides
 
 NO_DROPOUT = "model.dropout_rate=0.0,model.word_dropout_rate=0.0"
 # Eight rows of 32 positions; the last batch of the run is a part of an epoch.

@@ -6,7 +6,6 @@ import time
 
 import numpy as np
 import pytest
-
 from support.runs import command, environ, flags, metrics_rows, run, saved_arrays, small_overrides
 
 SPEC = "configs/pos_tagging.py:dataset=files,size=tiny"

@@ -1,14 +1,15 @@
 """The training loop: what it writes, and that a broken run goes on bit for bit."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from support.runs import losses, metrics_rows, saved_arrays, small_config
 
 from attention.errors import Failure, Interrupted, UserError
 from attention.tools.evaluating import evaluate
 from attention.training import loop
-from support.runs import losses, metrics_rows, saved_arrays, small_config
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +66,14 @@ def test_predictions_are_one_line_a_sentence_in_file_order(whole_run):
         lines = path.read_text(encoding="utf-8").splitlines()
         config = json.loads((run / "config.json").read_text())
         key = {"dev": "eval_path", "test": "test_path"}[split]
-        blocks = open(config["data"][key], encoding="utf-8").read().strip().split("\n\n")
+        blocks = Path(config["data"][key]).read_text(encoding="utf-8").strip().split("\n\n")
         words = [[row.split("\t")[1] for row in block.split("\n")] for block in blocks]
         assert len(lines) == count
         assert [[w.rpartition("_")[0] for w in line.split()] for line in lines] == words
 
 
 def test_the_evaluation_in_the_loop_is_that_of_eval(whole_run):
-    run, result = whole_run
+    run, _ = whole_run
     logged = next(r for r in metrics_rows(run) if r["step"] == 12 and "eval/loss" in r)
     for batch_size in (1, 3, 64):
         again = evaluate(str(run), split="dev", checkpoint="12", eval_batch_size=batch_size)

@@ -5,6 +5,7 @@ import types
 
 import numpy as np
 import pytest
+from support.runs import losses, metrics_rows, small_config, small_overrides
 
 from attention import configuration, variants
 from attention.data.packing import bucket_lengths
@@ -12,7 +13,6 @@ from attention.errors import UserError
 from attention.tools.evaluating import evaluate
 from attention.training import loop
 from attention.variants import scaled_dot
-from support.runs import losses, metrics_rows, small_config, small_overrides
 
 
 @pytest.mark.parametrize("options", [{}, {"model__position": "learned", "model__norm": "post"}])
@@ -99,7 +99,9 @@ def test_one_program_for_the_whole_packed_run(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "Trainer", Watched)
-        loop.train(small_config(tmp_path / "data", train_epochs=2, train_steps=None), str(tmp_path / "run"))
+        loop.train(
+            small_config(tmp_path / "data", train_epochs=2, train_steps=None), str(tmp_path / "run")
+        )
     assert programs == [(1, 2)]  # dev and test are of different sizes
     rows = metrics_rows(tmp_path / "run")
     assert rows[-1]["step"] > 2

@@ -163,11 +163,11 @@ def test_json_is_valid_and_exact():
 
 def test_result_before_and_after_the_first_evaluation(run):
     assert run.read_result() is None
-    assert not run.is_complete(10)
+    assert not run.completed(10)
     run.write_result({"status": "running", "step": 10})
-    assert not run.is_complete(10)
+    assert not run.completed(10)
     run.write_result({"status": "complete", "step": 10})
-    assert run.is_complete(10) and not run.is_complete(11)
+    assert run.completed(10) and not run.completed(11)
     run.result_file.write_text("{")
     with pytest.raises(UserError, match=r"result\.json is not valid JSON"):
         run.read_result()
