@@ -13,12 +13,13 @@ Exit status: 0 done; 2 wrong input by the user (one line on stderr); 130 interru
 
 from __future__ import annotations
 
-from attention import python_version  # isort: skip  (first: what follows needs a new Python)
+from attention import python_version  # noqa: F401  isort: skip  (first: it checks Python)
 
 import argparse
 import logging
 import os
 import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -49,9 +50,10 @@ def run(main: Main, parser: argparse.ArgumentParser) -> NoReturn:
 
 def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     """Does what `run` does for the given command line, and returns the exit status."""
-    python_version.check()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's own log lines, below errors
     set_up_logging()
+    # Until there is something to save, SIGTERM ends a command as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         status = main(parse(parser, words)) or 0
         sys.stdout.flush()

@@ -37,7 +37,9 @@ def test_eval_ends_with_one_json_line_and_writes_it(trained):
     summary = json.loads(done.stdout.splitlines()[-1])
     written = workdir / "eval" / f"dev-{summary['step']}.json"
     assert json.loads(written.read_text()) == summary
-    assert {"accuracy", "loss", "split", "step", "num_examples", "num_scored"} <= set(summary)
+    assert {"accuracy", "loss", "split", "step", "num_eval_examples", "num_eval_tokens"} <= set(
+        summary
+    )
 
 
 def test_eval_of_a_file_is_named_by_its_stem_and_counts_every_word(trained, tmp_path):
@@ -48,8 +50,8 @@ def test_eval_of_a_file_is_named_by_its_stem_and_counts_every_word(trained, tmp_
         "eval.py", f"--workdir={workdir}", f"--data={tmp_path}/mine.conllu", "--eval_batch_size=4"
     )
     summary = json.loads(done.stdout.splitlines()[-1])
-    assert summary["split"] == "mine" and summary["num_examples"] == 7
-    assert summary["num_scored"] == sum(map(len, made))
+    assert summary["split"] == "mine" and summary["num_eval_examples"] == 7
+    assert summary["num_eval_tokens"] == sum(map(len, made))
 
 
 def test_predict_gives_one_line_for_each_line(trained):
@@ -94,7 +96,9 @@ def test_predict_reads_and_writes_conllu(trained):
         (["eval.py", "--workdir={}", "--checkpoint=7"], ["7", "30"]),
         (["eval.py", "--workdir={}", "--data=missing.conllu"], ["missing.conllu"]),
         (["eval.py", "--workdir={}/nowhere"], ["nowhere"]),
+        (["eval.py", "--workdir={}", "--eval_batch_size=0"], ["eval_batch_size", "0"]),
         (["predict.py", "--workdir={}", "--checkpoint=best-ish"], ["best-ish", "best"]),
+        (["predict.py", "--workdir={}", "--format=conllu", "--logits"], ["--logits", "text"]),
         (["train.py", "--config=configs/nope.py", "--workdir={}2"], ["nope"]),
         (["train.py", "--config=configs/pos_tagging.py", "--workdir={}"], ["model.dim", "16"]),
         (
@@ -174,3 +178,18 @@ def test_relative_and_home_directories_work_from_anywhere(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert (expected / "checkpoints" / "1").is_dir()
+
+
+def test_sigterm_ends_predict_with_130(trained):
+    workdir, _ = trained
+    with subprocess.Popen(
+        command("predict.py", f"--workdir={workdir}"),
+        env=environ(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        time.sleep(3)
+        process.terminate()
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"Traceback" not in stderr

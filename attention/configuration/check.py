@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
-from attention.configuration.fields import leaves
+from attention.configuration.fields import is_data_path, leaves
 from attention.configuration.overrides import EXCLUSIVE
 from attention.errors import UserError, did_you_mean
 
@@ -144,8 +145,7 @@ def _check_paths(values: dict[str, Any]) -> None:
     """Refuses paths of files that the chosen data set would never read."""
     dataset = values.get("dataset", "files")
     for key, value in values.items():
-        is_path = key.startswith("data.") and key.endswith("_path")
-        if is_path and value is not None and dataset != "files":
+        if is_data_path(key) and value is not None and dataset != "files":
             raise UserError(
                 f"{key}={value!r} is read only with dataset=files, not with dataset={dataset}: "
                 f"--config=configs/{values.get('task', 'x')}.py:dataset=files"
@@ -175,8 +175,20 @@ def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
             f"model.direction={direction!r} needs a variant with that mode; "
             f"variant={name} has {', '.join(sorted(variant.MODES))}"
         )
-    if values.get("data.pack") == "always" and "packed" not in variant.MODES:
+    _check_packing(values, name, variant)
+
+
+def _check_packing(values: dict[str, Any], name: str, variant: ModuleType) -> None:
+    packs, can_pack = values.get("data.pack"), "packed" in variant.MODES
+    if packs == "always" and not can_pack:
         raise UserError(
             f"data.pack='always' needs a variant with the mode 'packed'; variant={name} has "
             f"{', '.join(sorted(variant.MODES))}: set data.pack to auto or never"
+        )
+    multiple, length = getattr(variant, "PACK_MULTIPLE", 1), values.get("data.max_length")
+    if length and packs in ("always", "auto") and can_pack and length % multiple:
+        raise UserError(
+            f"data.max_length={length} must be a multiple of {multiple}: packed, variant={name} "
+            f"begins each example at such a position; set data.max_length to "
+            f"{-(-length // multiple) * multiple}, or data.pack to never"
         )

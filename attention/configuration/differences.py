@@ -13,7 +13,9 @@ from attention.errors import UserError
 
 ABSENT = "(absent)"
 _MAY_RISE = ("train_steps", "train_epochs")
-_MAY_CHANGE = ("eval_batch_size", "parallelism")
+_HOW_IT_RUNS = ("eval_batch_size", "parallelism", "data.num_threads")
+# Schedules under which a longer run has other learning rates from the first decayed step on.
+LENGTH_DEPENDENT_SCHEDULES = frozenset({"cosine"})
 
 
 class Difference(NamedTuple):
@@ -29,8 +31,8 @@ class Difference(NamedTuple):
 def differences(old: ConfigDict, new: ConfigDict) -> list[Difference]:
     """Returns the differing keys of two resolved configs, in order of the keys.
 
-    A run may go on with another `*_every_steps`, `eval_batch_size`, `parallelism` or mesh, and
-    with a raised `train_steps` or `train_epochs`; the warning is set where the learning rate's
+    A run may go on with other values of keys that are about running (`is_about_running`), and with
+    a raised `train_steps` or `train_epochs`; the warning is set where the learning rate's
     schedule depends on the length of the run.
     """
     before, after = dict(leaves(old)), dict(leaves(new))
@@ -48,15 +50,25 @@ def _may_change(key: str, old: Any, new: Any) -> bool:
     if key in _MAY_RISE:
         both_set = isinstance(old, int | float) and isinstance(new, int | float)
         return both_set and new > old
+    return is_about_running(key)
+
+
+def is_about_running(key: str) -> bool:
+    """Returns whether the dotted key says how the same computation runs, not what it computes.
+
+    How often things happen, on which devices, in what portions: no part of the config's hash, and
+    free to change in an old directory.
+    """
     every = key.endswith("_every_steps") and is_duration(key)
-    return every or key in _MAY_CHANGE or key.partition(".")[0] == "mesh"
+    return every or key in _HOW_IT_RUNS or key.partition(".")[0] == "mesh"
 
 
 def _schedule_warning(config: ConfigDict, key: str, old: Any, new: Any) -> str:
     optimizer: Any = config.get("optimizer", {})
     parts = []
-    if optimizer.get("schedule") == "cosine":
-        parts.append("schedule=cosine")
+    schedule = optimizer.get("schedule")
+    if schedule in LENGTH_DEPENDENT_SCHEDULES:
+        parts.append(f"schedule={schedule}")
     if depends_on_total(optimizer.get("warmup_steps", 0)):
         parts.append(f"warmup_steps={optimizer['warmup_steps']}")
     if not parts:

@@ -97,6 +97,11 @@ def leaves(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
+def is_data_path(key: str) -> bool:
+    """Returns whether the dotted key names a file of the user's data: `data.*_path`."""
+    return key.startswith("data.") and key.endswith("_path")
+
+
 def sections(config: ConfigDict, prefix: str = "") -> Iterator[str]:
     """Yields the dotted key of every section below the top."""
     for key, value in config.items():

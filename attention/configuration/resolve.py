@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
-from attention.configuration.fields import leaves, normalized
+from attention.configuration.fields import is_data_path, leaves, normalized
 
 
 def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDict:
-    """Returns a new, locked config without `auto` values and with durations spelled one way.
+    """Returns a new, locked config without `auto` values, its durations and paths spelled one way.
 
-    `data.pack` becomes `always` where the variant has the mode `packed`, else `never`.
+    `data.pack` becomes `always` where the variant has the mode `packed`, else `never`. Paths of
+    data become absolute, without symbolic links: they mean the same files in any directory.
 
     Args:
       config: A checked config, which is not changed.
@@ -24,6 +26,9 @@ def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDic
     for key, value in list(leaves(resolved)):
         if durations.is_duration(key):
             resolved.update_from_flattened_dict({key: durations.canonical(value, key=key)})
+        elif is_data_path(key) and value:
+            path = os.path.realpath(os.path.expanduser(value))
+            resolved.update_from_flattened_dict({key: path})
     before = dict(leaves(saved)) if saved is not None else {}
     data: Any = resolved.get("data", {})
     if data.get("pack") == "auto":

@@ -14,7 +14,7 @@ from typing import Any
 
 from ml_collections import ConfigDict, FieldReference
 
-from attention.configuration.durations import is_duration
+from attention.configuration.differences import is_about_running
 from attention.configuration.fields import leaves, normalized, optional, raw_fields
 from attention.errors import UserError
 
@@ -90,13 +90,9 @@ def _optional_types(config: ConfigDict, prefix: str = ""):
 def in_hash(key: str) -> bool:
     """Returns whether the dotted key is part of `config_hash`: whether it can change the result.
 
-    Left out are how often things happen, and where and how the same computation runs.
+    Left out are keys that are about running, and which implementation of the same formula runs.
     """
-    if key.endswith("_every_steps") and is_duration(key):
-        return False
-    top, leaf = key.partition(".")[0], key.rpartition(".")[2]
-    where_it_runs = key in ("eval_batch_size", "parallelism") or top == "mesh"
-    return not where_it_runs and leaf != "implementation"
+    return not is_about_running(key) and key.rpartition(".")[2] != "implementation"
 
 
 def config_hash(config: ConfigDict) -> str:

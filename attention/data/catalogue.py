@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,6 +18,8 @@ from attention.data.preparation import SplitSummary, hash_parts, prepare, quiet_
 from attention.errors import UserError
 
 FORMAT_VERSION = "1"
+PROJECT_FILE = Path(__file__).parents[2] / "pyproject.toml"
+INSTALL_EXTRA = "pip install -e '.[data]'"
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ def _write(
         except ImportError as error:
             raise UserError(
                 f"data set '{name}' needs a package that is not installed, only to be prepared "
-                f"({_first_line(error)}): pip install it, or pip install -e '.[data]'"
+                f"({_first_line(error)}): {_how_to_install(error)}"
             ) from error
         except (OSError, tfds.download.DownloadError) as error:
             raise UserError(
@@ -107,6 +111,26 @@ def _summary(records, decode, count) -> SplitSummary:
         counts.update(count(example))
         lines.append(json.dumps(example, sort_keys=True))
     return SplitSummary(hash_parts(FORMAT_VERSION, *lines), dict(counts))
+
+
+def _how_to_install(error: ImportError) -> str:
+    """Names the package, and the extra where that brings it."""
+    missing = error.name or getattr(error.__cause__, "name", None)  # TFDS raises it once more
+    if not missing:
+        return "install it"
+    package = missing.partition(".")[0].replace("_", "-")
+    return INSTALL_EXTRA if package in _packages_of_extra() else f"pip install {package}"
+
+
+def _packages_of_extra() -> set[str]:
+    """Returns the packages of the extra `data`, as the checkout declares them."""
+    try:
+        project = tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"]
+    except (OSError, KeyError, ValueError):
+        return set()
+    extra = project.get("optional-dependencies", {}).get("data", [])
+    names = [re.match(r"[\w.-]*", requirement) for requirement in extra]
+    return {re.sub(r"[-_.]+", "-", name[0]).lower() for name in names if name}
 
 
 def _first_line(error: Exception) -> str:

@@ -36,6 +36,50 @@ def piece_items(lengths: Lengths, max_length: int) -> Int[np.ndarray, "m 3"]:
     return np.stack([examples, piece * length // count, (piece + 1) * length // count], axis=1)
 
 
+class LongWarnings:
+    """Warns of examples longer than `max_length`: a line each, after five only their total.
+
+    The five and the total are of all that is reported until `close`, however many pieces a stream
+    is read in.
+
+    Args:
+      max_length: the limit, data.max_length.
+      consequence: what is done with long examples: "runs in pieces", "is truncated".
+      unit: what is counted.
+    """
+
+    def __init__(self, max_length: int, *, consequence: str, unit: str = "words"):
+        self.total = 0
+        self._max_length = max_length
+        self._consequence = consequence
+        self._unit = unit
+
+    def report(self, lengths: Lengths, *, where: Callable[[int], tuple[str, int]]) -> int:
+        """Warns of the long ones among these examples; returns how many there are.
+
+        Args:
+          lengths: of the next examples.
+          where: from an example's index in `lengths` to its file (or "stdin") and line.
+        """
+        long = np.flatnonzero(np.asarray(lengths, np.int64) > self._max_length)
+        for index in long[: max(0, MAX_WARNINGS - self.total)]:
+            file, line = where(int(index))
+            logger.warning(
+                "%s:%d: %d %s, over data.max_length=%d: %s",
+                file, line, lengths[index], self._unit, self._max_length, self._consequence,
+            )  # fmt: skip
+        self.total += len(long)
+        return len(long)
+
+    def close(self) -> None:
+        """Says how many there were, if not each had a line of its own."""
+        if self.total > MAX_WARNINGS:
+            logger.warning(
+                "%d examples in all are over data.max_length=%d: each %s",
+                self.total, self._max_length, self._consequence,
+            )  # fmt: skip
+
+
 def warn_long(
     lengths: Lengths,
     max_length: int,
@@ -44,28 +88,12 @@ def warn_long(
     consequence: str,
     unit: str = "words",
 ) -> int:
-    """Warns of examples longer than `max_length`: a line each, after five only their total.
-
-    Args:
-      lengths: of all examples.
-      max_length: the limit, data.max_length.
-      where: from an example's index to its file (or "stdin") and line.
-      consequence: what is done with them: "runs in pieces", "is truncated".
-      unit: what is counted.
+    """Warns of long examples where all are known at once, as `LongWarnings` does.
 
     Returns:
       How many there are.
     """
-    long = np.flatnonzero(np.asarray(lengths, np.int64) > max_length)
-    for index in long[:MAX_WARNINGS]:
-        file, line = where(int(index))
-        logger.warning(
-            "%s:%d: %d %s, over data.max_length=%d: %s",
-            file, line, lengths[index], unit, max_length, consequence,
-        )  # fmt: skip
-    if len(long) > MAX_WARNINGS:
-        logger.warning(
-            "%d examples in all are over data.max_length=%d: each %s",
-            len(long), max_length, consequence,
-        )  # fmt: skip
-    return len(long)
+    warnings = LongWarnings(max_length, consequence=consequence, unit=unit)
+    warnings.report(lengths, where=where)
+    warnings.close()
+    return warnings.total

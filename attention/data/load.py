@@ -18,12 +18,11 @@ def load_dataset(name: str, *, task: str, paths: Mapping[str, str | None] = NO_P
     Args:
       name: a name of `sources.names(task)`.
       task: the task it is for.
-      paths: for `files` only: "train", "dev" and "test" to data.train_path, data.eval_path and
-        data.test_path.
+      paths: read by `files` alone: "train", "dev" and "test" to data.train_path, data.eval_path
+        and data.test_path. The config's check refuses them with another data set.
 
     Raises:
-      UserError: for an unknown name, a data set of another task, paths that nothing would read,
-        missing or wrong files.
+      UserError: for an unknown name, a data set of another task, missing or wrong files.
     """
     allowed = sources.names(task)
     source = sources.get(name)
@@ -32,7 +31,4 @@ def load_dataset(name: str, *, task: str, paths: Mapping[str, str | None] = NO_P
             f"data set '{name}' is for {' and '.join(source.TASKS)}, not for {task}"
             f"{did_you_mean(name, allowed)}; dataset= takes: {', '.join(allowed)}"
         )
-    if name != "files" and any(paths.values()):
-        given = ", ".join(f"{key}={value}" for key, value in paths.items() if value)
-        raise UserError(f"dataset={name} reads no file of yours ({given}): use dataset=files")
     return source.load(task=task, paths=paths)

@@ -59,20 +59,58 @@ def round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def rows_per_batch(length: int, *, rows: int | None, tokens: int | None, multiple_of: int) -> int:
-    """Returns how many rows of `length` a training batch has; exactly one size is given.
+def check_batch(
+    *,
+    rows: int | None,
+    tokens: int | None,
+    max_length: int,
+    pack: bool,
+    multiple_of: int,
+    what: str,
+) -> None:
+    """Refuses a training batch that does not share out evenly; needs no data, so call it first.
+
+    Unpacked, `tokens` are only a guide to the rows of each bucket, which are rounded; everything
+    else is taken at its word.
+
+    Args:
+      rows: batch_size, rows of a batch; None where `tokens` are given.
+      tokens: batch_tokens, positions of a batch; None where `rows` are given.
+      max_length: data.max_length, positions of a packed row.
+      pack: several examples a row, or one.
+      multiple_of: what the rows must be divisible by.
+      what: that number in words: "4 devices × 2 accumulation steps".
 
     Raises:
-      UserError: if the rows asked for cannot be divided among the devices, or are below 1.
+      UserError: names the key, its value, the rows and what they cannot be divided among.
     """
     if (rows is None) == (tokens is None):
         raise UserError(f"set one of batch_size={rows} and batch_tokens={tokens}, not both")
+    key, value, meaning = "batch_size", rows, "rows"
     if tokens is not None:
-        if tokens < 1:
-            raise UserError(f"batch_tokens={tokens} must be at least 1")
-        # At least one row a device, also where one is longer than the tokens asked for.
+        key, value, meaning = "batch_tokens", tokens, f"rows of data.max_length={max_length}"
+        rows = tokens // max_length
+        if not pack:
+            rows = multiple_of if tokens > 0 else 0
+    assert rows is not None
+    if rows < 1:
+        raise UserError(f"{key}={value} is less than one of the {meaning}: raise {key}")
+    if rows % multiple_of:
+        unit = max_length if tokens is not None else 1
+        near = sorted({max(1, rows // multiple_of) * multiple_of, round_up(rows, multiple_of)})
+        raise UserError(
+            f"{key}={value} makes {rows} {meaning}, which do not divide over {what}: set {key} to "
+            f"{' or '.join(str(number * unit) for number in near)}"
+        )
+
+
+def rows_per_batch(length: int, *, rows: int | None, tokens: int | None, multiple_of: int) -> int:
+    """Returns how many rows of `length` a training batch has, of a size that `check_batch` let by.
+
+    Positions are rounded down to rows that can be divided, of which there is at least one for each
+    device, also where one row is longer than the tokens asked for.
+    """
+    if tokens is not None:
         return max(1, tokens // length // multiple_of) * multiple_of
     assert rows is not None
-    if rows < 1 or rows % multiple_of:
-        raise UserError(f"batch_size={rows} must be a positive multiple of {multiple_of} (devices)")
     return rows

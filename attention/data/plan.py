@@ -15,8 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from attention.data.ends import Ends
 from attention.data.epochs import EpochStream, permutation
-from attention.data.packing import best_fit, bucket_lengths, round_up, rows_per_batch
+from attention.data.packing import (
+    best_fit,
+    bucket_lengths,
+    check_batch,
+    round_up,
+    rows_per_batch,
+)
 
 Row = tuple[int, ...]
 
@@ -55,6 +62,7 @@ class TrainPlan:
         multiple_of: int = 1,
         start_multiple: int = 1,
         epochs: float | None = None,
+        past_ends: Sequence[int] = (),
     ):
         """Makes the plan.
 
@@ -69,23 +77,27 @@ class TrainPlan:
           start_multiple: each packed item starts at a multiple of this.
           epochs: where the run ends, if its length is given in epochs: no row of the packed
             stream beyond is used, and the last batch is filled with empty rows instead.
+          past_ends: where this run ended before its `epochs` were raised, as `ends_before` said
+            then: the next batch begins with the very row before which the last one stopped.
+            Unpacked, no batch reaches over the end of an epoch, and they do not matter.
 
         Raises:
           UserError: for sizes that cannot be.
           ValueError: if there is no item, or one is too long.
         """
         self._lengths = np.asarray(item_lengths, np.int64)
+        start_multiple = start_multiple if pack else 1
         _check_lengths(self._lengths, max_length, start_multiple)
+        size = {"rows": rows, "tokens": tokens, "multiple_of": multiple_of}
+        check_batch(**size, max_length=max_length, pack=pack, what=f"{multiple_of} (the devices)")
         self._seed = seed
         self._max_length = max_length
         self._start_multiple = start_multiple
         self._pack = pack
         self._epochs = epochs
+        self._past_ends = tuple(past_ends)
         buckets = (max_length,) if pack else bucket_lengths(max_length)
-        self._rows = {
-            length: rows_per_batch(length, rows=rows, tokens=tokens, multiple_of=multiple_of)
-            for length in buckets
-        }
+        self._rows = {length: rows_per_batch(length, **size) for length in buckets}
         self._stream: EpochStream[Any] = (
             EpochStream(self._packed_rows) if pack else EpochStream(self._bucket_batches)
         )
@@ -95,16 +107,20 @@ class TrainPlan:
         if not self._pack:
             return self._stream.take(step, step + 1)[0]
         num_rows = self._rows[self._max_length]
-        start = step * num_rows
-        stop = start + num_rows
-        if self._end is not None and start < self._end:
-            stop = min(stop, self._end)
-        rows = self._stream.take(start, stop)
+        rows = self._stream.take(*self._ends.rows_of(step))
         return PlannedBatch(self._max_length, _filled(rows, num_rows), self._start_multiple)
 
     def steps_in_epochs(self, epochs: float) -> int:
         """Returns the steps that a number of epochs takes; a part of a step counts as one."""
-        return -(-self._stream.size(epochs) // self._stream_units_per_step)
+        size = self._stream.size(epochs)
+        return self._ends_until(size).steps[-1] if self._pack else size
+
+    def ends_before(self, step: int) -> tuple[int, ...]:
+        """Returns the ends of the run that lie before a step, as `past_ends` takes them later.
+
+        Save it with each checkpoint. Of a run that stopped before its end, that is none.
+        """
+        return self._ends.reached_by(step) if self._pack else ()
 
     @property
     def steps_per_epoch(self) -> float:
@@ -127,8 +143,14 @@ class TrainPlan:
         return 1 - int(self._lengths.sum()) / positions
 
     @functools.cached_property
-    def _end(self) -> int | None:
-        return None if self._epochs is None else self._stream.size(self._epochs)
+    def _ends(self) -> Ends:
+        if self._epochs is not None:
+            return self._ends_until(self._stream.size(self._epochs))
+        return Ends(self._past_ends, rows_per_step=self._stream_units_per_step)
+
+    def _ends_until(self, row: int) -> Ends:
+        earlier = [end for end in self._past_ends if end < row]
+        return Ends([*earlier, row], rows_per_step=self._stream_units_per_step)
 
     @property
     def _stream_units_per_step(self) -> int:
@@ -172,7 +194,7 @@ def eval_plan(
         raise ValueError(f"{rows=} must be at least 1")
     if not len(lengths):
         return []
-    _check_lengths(lengths, max_length, start_multiple)
+    _check_lengths(lengths, max_length, start_multiple if pack else 1)
     longest_first = np.argsort(-lengths, kind="stable")
     if not pack:
         needed = Counter(_bucket_of(lengths, bucket_lengths(max_length)).tolist())

@@ -25,6 +25,7 @@ from attention.cache_directory import cache_directory
 from attention.errors import UserError
 
 SUMMARY = "summary.json"
+SKIPPED = "skipped_"  # how the names of counts of what was left out begin
 STALE_SECONDS = 24 * 3600
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ def prepare(
 ) -> Prepared:
     """Returns the prepared data set of this content; calls `write` where there is none yet.
 
+    Each time it logs one line: what each split holds, and what was skipped to get there.
+
     Args:
       name: the data set's name.
       fingerprint: hex digest of everything the result depends on.
@@ -68,15 +71,15 @@ def prepare(
       UserError: if the cache cannot be written, or whatever wrong input `write` finds.
     """
     root = cache_directory("data", f"{name}-{fingerprint[:16]}")
+    done = f"from {root}"
     if not root.exists():
         start = time.monotonic()
         _write_atomically(root, write)
-        prepared = _read_summary(root)
-        sizes = ", ".join(f"{s} {describe_counts(x.counts)}" for s, x in prepared.splits.items())
-        seconds = time.monotonic() - start
-        logger.info("prepared data set %s in %.1f s: %s (%s)", name, seconds, sizes, root)
-        return prepared
-    return _read_summary(root)
+        done = f"prepared in {time.monotonic() - start:.1f} s, {root}"
+    prepared = _read_summary(root)
+    sizes = ", ".join(f"{s} {describe_counts(x.counts)}" for s, x in prepared.splits.items())
+    logger.info("data set %s: %s; %s", name, sizes, done)
+    return prepared
 
 
 def hash_parts(*parts: str | bytes) -> str:
@@ -153,5 +156,8 @@ def _read_summary(root: Path) -> Prepared:
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-    """Returns the counts that are not 0 in words: "5 sentences 61 words"."""
-    return " ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in counts.items() if value)
+    """Returns the counts that are not 0 in words: "5 sentences 61 words (2 skipped ranges)"."""
+    words = {key: f"{n:,} {key.replace('_', ' ')}" for key, n in counts.items() if n}
+    held = " ".join(text for key, text in words.items() if not key.startswith(SKIPPED))
+    skipped = ", ".join(text for key, text in words.items() if key.startswith(SKIPPED))
+    return f"{held} ({skipped})" if skipped else held

@@ -25,9 +25,9 @@ from attention.data.preparation import (
     prepare,
     quiet_tfds,
 )
+from attention.data.tokenizers.labels import NO_LABEL
 from attention.errors import UserError
 
-UNLABELLED = "_"
 FORMAT_VERSION = "1"  # raise it when what is stored changes
 LIST_KEYS = ("words", "upos", "xpos")
 
@@ -99,7 +99,7 @@ def universal_dependencies_decoder(features) -> Callable[[Record, int], Example]
         return {
             "words": [record["tokens"][i].decode() for i in words],
             "upos": [names[record["upos"][i]] for i in words],
-            "xpos": [UNLABELLED if tag == "None" else tag for tag in xpos],
+            "xpos": [NO_LABEL if tag == "None" else tag for tag in xpos],
             "line": index + 1,
             "file": record["idx"].decode(),
         }
@@ -112,7 +112,7 @@ def count_tagged(example: Example) -> dict[str, int]:
     return {
         "sentences": 1,
         "words": len(example["words"]),
-        "unlabelled_words": example["upos"].count(UNLABELLED),
+        "unlabelled_words": example["upos"].count(NO_LABEL),
     }
 
 

@@ -15,9 +15,11 @@ from jaxtyping import Array
 
 from attention import positions, variants
 from attention.data.conllu import decoded_lines, format_conllu, read_conllu
+from attention.data.encoded import EncodedSplit
 from attention.data.tagging import read_examples
-from attention.data.tokenizers.labels import UNKNOWN, UNLABELLED, LabelSet
+from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.data.tokenizers.words import WordTokenizer
+from attention.errors import UserError
 from attention.losses import Sum, token_cross_entropy
 from attention.models.encoder import Encoder, EncoderConfig
 from attention.models.tagger import Tagger
@@ -35,6 +37,8 @@ class Task:
     """
 
     METRICS = ("accuracy", "loss")  # "best" is the first, on dev; higher is better
+    SCORED = ("class", "loss")  # the outputs that `score` reads
+    ANSWERED = ("class",)  # the outputs that an answer to new input is made of
     FILL: ClassVar[Mapping[str, int]] = {"labels": UNLABELLED}
 
     def __init__(self, config: Any, words: WordTokenizer, tags: LabelSet) -> None:
@@ -54,7 +58,18 @@ class Task:
             max_word_length=data.max_word_length,
         )
         tags = LabelSet.build(sentence[data.tag] for sentence in sentences)
+        if not tags.names:
+            raise UserError(
+                f"no word of the training split has a label in the column data.tag={data.tag}; "
+                "set data.tag to the column that has them"
+            )
         return cls(config, words, tags)
+
+    @staticmethod
+    def paths(config: Any) -> dict[str, str | None]:
+        """The user's files by split, for `dataset=files`."""
+        data = config.data
+        return {"train": data.train_path, "dev": data.eval_path, "test": data.test_path}
 
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:
@@ -149,25 +164,33 @@ class Task:
             "logits": logits,
         }
 
+    def scoring_settings(self) -> tuple[str, ...]:
+        """What besides the files decides what a score means."""
+        return (f"tag={self.config.data.tag}",)
+
     def score(
-        self, labels: np.ndarray, outputs: Mapping[str, np.ndarray]
+        self, encoded: EncodedSplit, outputs: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, float], dict[str, int]]:
         """Metrics and counts from all words of a split, in file order.
 
         A word whose tag never occurs in training counts as an error; it has no loss.
         """
+        labels = encoded.flat["labels"]
         scored, known = labels != UNLABELLED, labels >= 0
         hits = int(np.sum((outputs["class"] == labels) & scored))
         counts = {
             "num_words": len(labels),
-            "num_scored": int(scored.sum()),
-            "num_unseen_tags": int(np.sum(labels == UNKNOWN)),
+            "num_eval_tokens": int(scored.sum()),
+            "num_unseen_tags": int(np.sum(labels == UNKNOWN_LABEL)),
         }
-        if not counts["num_scored"]:
+        if not counts["num_eval_tokens"]:
             return {}, counts
         # Over words in file order and in float64: the same whatever the batches were.
         total = float(np.sum(outputs["loss"][known], dtype=np.float64))
-        metrics = {"accuracy": hits / counts["num_scored"], "loss": total / max(known.sum(), 1)}
+        metrics = {
+            "accuracy": hits / counts["num_eval_tokens"],
+            "loss": total / max(known.sum(), 1),
+        }
         return metrics, counts
 
     def tags_of(self, outputs: Mapping[str, np.ndarray]) -> list[str]:
@@ -196,6 +219,10 @@ class Task:
         for number, line in decoded_lines(stream, "stdin"):
             words = [word for word in re.split("[ \t]", line) if word]
             yield {"words": words, "line": number, "file": "stdin"}
+
+    def is_blank(self, example: Example) -> bool:
+        """Whether there is nothing to tag."""
+        return not example["words"]
 
     def write_output(
         self, example: Example, outputs: Mapping[str, np.ndarray] | None, *, format: str

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from attention.errors import UserError
 from attention.tools.saved_run import SavedRun
 from attention.training.evaluate import plan_split
 from attention.training.experiment import encode_for_evaluation
@@ -18,9 +19,7 @@ CHUNK = 1024
 Outputs = Mapping[str, np.ndarray]
 
 
-def predict(
-    saved: SavedRun, examples: Sequence[Any], *, names: Sequence[str] = ("class",)
-) -> list[Outputs]:
+def predict(saved: SavedRun, examples: Sequence[Any], *, names: Sequence[str]) -> list[Outputs]:
     """The named outputs of each example, one row a token."""
     encoded = encode_for_evaluation(saved.task, examples, saved.config)
     plan = plan_split(encoded, saved.config, saved.parallel)
@@ -40,13 +39,15 @@ def predict_stream(
       format: one of the task's `FORMATS`.
       logits: adds the numbers behind each answer.
     """
-    names = ("class", "logits") if logits else ("class",)
+    if logits and format != "text":
+        raise UserError(f"--logits goes with --format=text, not with --format={format}")
+    names = (*saved.task.ANSWERED, *(("logits",) if logits else ()))
     given = saved.task.read_input(stream, format=format)
     for chunk in _chunks(given, CHUNK):
-        asked = [example for example in chunk if example["words"]]
+        asked = [example for example in chunk if not saved.task.is_blank(example)]
         answers = iter(predict(saved, asked, names=names) if asked else [])
         for example in chunk:
-            outputs = next(answers) if example["words"] else None
+            outputs = None if saved.task.is_blank(example) else next(answers)
             yield saved.task.write_output(example, outputs, format=format)
 
 

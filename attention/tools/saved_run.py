@@ -48,6 +48,7 @@ def open_run(
     config = configuration.from_json(run.config_file.read_text("utf-8"))
     if eval_batch_size is not None:
         config.eval_batch_size = eval_batch_size
+        configuration.check(config)
     set_up_runtime(config)
     parallel = make_parallel(config.parallelism)
     task = tasks.get(config.task).Task.load(config, run.tokenizer)

@@ -7,7 +7,8 @@ import os
 import sys
 
 # From <malloc.h> of the GNU C library.
-_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_LARGEST = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
@@ -23,6 +24,7 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):  # another C library, such as musl
         return False
-    # One arena, grown in place: others are limited in size and would map again.
-    settings = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1), (_ARENA_MAX, 1))
+    # Blocks of up to 2 GiB stay on the heap; larger ones are mapped still, since a heap with holes
+    # of that size would grow without end. One arena: others are limited in size and would map.
+    settings = ((_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, -1), (_ARENA_MAX, 1))
     return all([library.mallopt(name, value) == 1 for name, value in settings])

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from flax import nnx
 
+from attention import variants
 from attention.data.encoded import EncodedSplit
 from attention.data.pipeline import eval_batches
 from attention.data.plan import PlannedBatch, eval_plan
@@ -113,10 +114,10 @@ class Evaluator:
     ) -> Evaluation:
         """One pass; `params` are placed."""
         outputs = predictor.outputs(
-            params, self.encoded, self._plan, names=("class", "loss"), poll=poll
+            params, self.encoded, self._plan, names=self._task.SCORED, poll=poll
         )
-        metrics, counts = self._task.score(self.encoded.flat["labels"], outputs)
-        counts = {"num_examples": len(self.encoded.lengths), **counts}
+        metrics, counts = self._task.score(self.encoded, outputs)
+        counts = {"num_eval_examples": len(self.encoded.lengths), **counts}
         return Evaluation(metrics, counts, outputs)
 
     def lines(self, examples: Sequence[Any], evaluation: Evaluation, limit: int) -> Iterator[str]:
@@ -127,6 +128,11 @@ class Evaluator:
             yield self._task.prediction_line(examples[index], outputs)
 
 
+def start_multiple(config: Any) -> int:
+    """Block variants count blocks from the start of a segment, so segments start at blocks."""
+    return getattr(variants.get(config.model.attention.variant), "PACK_MULTIPLE", 1)
+
+
 def plan_split(encoded: EncodedSplit, config: Any, parallel: Parallel) -> list[PlannedBatch]:
     """Batches for evaluation: packed as in training, rows rounded up to the devices."""
     return eval_plan(
@@ -134,5 +140,6 @@ def plan_split(encoded: EncodedSplit, config: Any, parallel: Parallel) -> list[P
         rows=config.eval_batch_size,
         max_length=config.data.max_length,
         pack=config.data.pack == "always",
+        start_multiple=start_multiple(config),
         multiple_of=parallel.num_devices,
     )

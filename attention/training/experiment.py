@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from attention import configuration, tasks, variants
+from attention import configuration, tasks
 from attention.data import load_dataset
 from attention.data.dataset import Dataset
 from attention.data.encoded import EncodedSplit
@@ -17,7 +17,7 @@ from attention.data.items import warn_long
 from attention.data.pipeline import train_iterator
 from attention.data.plan import TrainPlan
 from attention.errors import UserError
-from attention.training.evaluate import Evaluator
+from attention.training.evaluate import Evaluator, start_multiple
 from attention.training.optimizer import Hyper, make_hyper
 from attention.training.parallel import Parallel, make_parallel
 from attention.training.run_directory import RunDirectory
@@ -40,6 +40,27 @@ class Experiment:
     total_steps: int
     hyper: Hyper
     parts: ModelParts  # the initial parameters
+
+    @property
+    def data_hashes(self) -> dict[str, str]:
+        """The content of each split, by name."""
+        return {name: split.content_hash for name, split in self.dataset.splits.items()}
+
+    def check_same_data(self, before: dict[str, str]) -> None:
+        """Refuses to go on with other training data; warns where dev or test are others.
+
+        Args:
+          before: the `data_hashes` of the run so far.
+        """
+        now = self.data_hashes
+        if now["train"] != before["train"]:
+            raise UserError(
+                f"{self.run.path} was trained on other data (content {before['train'][:12]}, now "
+                f"{now['train'][:12]}): restore the files, or choose another --workdir"
+            )
+        for split in ("dev", "test"):
+            if now.get(split) != before.get(split):
+                log.warning("the %s split has changed: earlier scores are of other data", split)
 
     def steps(self, duration: int | str) -> int:
         """A duration of the config (steps, epochs, percent) in steps, at least 1."""
@@ -116,8 +137,7 @@ def check_divisible(config: Any, parallel: Parallel) -> None:
 
 def open_dataset(config: Any) -> Dataset:
     """The config's data set, prepared if it is new."""
-    data = config.data
-    paths = {"train": data.train_path, "dev": data.eval_path, "test": data.test_path}
+    paths = tasks.get(config.task).Task.paths(config)
     return load_dataset(config.dataset, task=config.task, paths=paths)
 
 
@@ -148,12 +168,6 @@ def make_plan(config: Any, train: EncodedSplit, parallel: Parallel) -> TrainPlan
         start_multiple=start_multiple(config),
         multiple_of=parallel.num_devices * config.optimizer.accumulation_steps,
     )
-
-
-def start_multiple(config: Any) -> int:
-    """Block variants count blocks from the start of a segment, so segments start at blocks."""
-    variant = variants.get(config.model.attention.variant)
-    return getattr(variant, "PACK_MULTIPLE", 1)
 
 
 def encode_for_evaluation(task: Any, examples: Any, config: Any) -> EncodedSplit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax
 import numpy as np
 
 from attention import configuration
-from attention.errors import Failure, Interrupted
+from attention.errors import Interrupted
 from attention.training.checkpoint import Checkpoints
 from attention.training.clock import Clock
 from attention.training.evaluate import Evaluation, Predictor
@@ -34,33 +35,29 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
     holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
     """
     run = RunDirectory(workdir)
-    with run.lock(), interruptible() as interrupt:
-        config = open_run(run, config)
+    with run.lock():
+        config = claim_directory(run, config)
         set_up_runtime(config)
         experiment = prepare(config, run)
         if result := run.completed(experiment.total_steps):
             log.info("already complete: %s", run.path)
             return result
-        trainer = Trainer(experiment, interrupt)
-        try:
-            trainer.run_to_the_end()
-            return trainer.finish()
-        except Interrupted:
-            trainer.save_and_leave("interrupted")
-            raise
-        except Failure:
-            trainer.record.write("failed", trainer.step)
-            raise
-        finally:
-            trainer.close()
+        # Only from here on is there something to save before a signal ends the run.
+        with (
+            interruptible() as interrupt,
+            contextlib.closing(Trainer(experiment, interrupt)) as trainer,
+        ):
+            return trainer.train()
 
 
-def open_run(run: RunDirectory, config: Any) -> Any:
-    """Writes config.json in a new directory; compares with it in an old one."""
+def claim_directory(run: RunDirectory, config: Any) -> Any:
+    """Writes config.json in a new directory; compares with it in one that holds progress."""
     text = run.read_config()
-    if text is not None:
+    if text is not None and run.has_progress:
         saved = configuration.from_json(text, source=str(run.config_file))
         config = configuration.continue_with(saved, config, where=str(run.path))
+    elif text is not None:
+        run.forget()  # a command that failed before its first step protects nothing
     run.write_config(configuration.to_json(config))
     return config
 
@@ -104,13 +101,14 @@ class Trainer:
         start = x.initial_state()
         restored = self._checkpoints.restore(self._parallel.abstract(start))
         state, past = (restored.state, restored.data_state) if restored else (start, {})
+        if restored:
+            x.check_same_data(past["data"])
         self._state: TrainState = self._parallel.place(state)
         self.step = int(state.step)
         x.run.truncate_metrics(self.step)
+        self._iterator = x.iterator()
         if restored:
             log.info("resuming at step %d of %d", self.step, x.total_steps)
-        self._iterator = x.iterator()
-        if "iterator" in past:
             self._iterator.set_state(past["iterator"])
         self._window = Window(past.get("window"))
         self._clock = Clock(self._compile_seconds, past.get("clock"))
@@ -123,6 +121,19 @@ class Trainer:
         return self._train_step.compile_seconds + self._predictor.compile_seconds
 
     # -- the loop ------------------------------------------------------------------------------
+
+    def train(self) -> dict[str, Any]:
+        """Runs to the end and returns the result; says in result.json how it ended otherwise."""
+        try:
+            self.run_to_the_end()
+            return self.finish()
+        except Interrupted:
+            self.save_and_leave()
+            raise
+        except Exception:
+            with contextlib.suppress(OSError):  # a full disk must not hide what went wrong first
+                self.record.write("failed", self.step)
+            raise
 
     def run_to_the_end(self) -> None:
         """Steps until the last; each is followed by what is due after it."""
@@ -202,6 +213,7 @@ class Trainer:
     def _save(self) -> None:
         """Saves the state, and where data, window and clock stand."""
         position = {
+            "data": self._x.data_hashes,
             "iterator": self._iterator.get_state(),
             "window": self._window.record(),
             "clock": self._clock.record(),
@@ -209,26 +221,26 @@ class Trainer:
         state = self._parallel.one_copy(self._state)
         self._checkpoints.save(self.step, state, position, best_step=self.record.best_step)
 
-    def save_and_leave(self, status: str) -> None:
+    def save_and_leave(self) -> None:
         """Saves the last finished step before the program ends early."""
         self._fetch()
         if self.step:
             self._save()
             self._checkpoints.wait()
-        self.record.write(status, self.step)
-        log.info("saved step %d in %s; the same command goes on", self.step, self._x.run.path)
+            log.info("saved step %d in %s; the same command goes on", self.step, self._x.run.path)
+        self.record.write("interrupted", self.step)
 
     def finish(self) -> dict[str, Any]:
         """Scores dev and test with the best checkpoint and writes the result."""
         self._checkpoints.wait()
         at, params = self._best()
+        metrics: dict[str, dict[str, float]] = {}
         for split, evaluator in self._evaluators.items():
             evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
             examples = self._x.dataset.split(split)
             write_evaluation(self._x.run, evaluator, evaluation, examples, split=split, step=at)
-            if split == "test":
-                self.record.set_final(test=evaluation.metrics or None)
-        return self.record.write("complete", self.step)
+            metrics[split] = evaluation.metrics
+        return self.record.write("complete", self.step, best_step=at, metrics=metrics)
 
     def _best(self) -> tuple[int, Any]:
         """The best step and its parameters, placed; the newest where nothing was scored."""

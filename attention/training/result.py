@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -37,7 +38,6 @@ class Record:
         for row in experiment.run.eval_rows():
             self._note(row["step"], _without_prefix(row, "eval/"))
         self._matmul_parameters = matmul_parameters(experiment.parts.params)
-        self._final: dict[str, Any] = {}
 
     def _note(self, step: int, metrics: dict[str, float]) -> None:
         self._evaluated[step] = metrics
@@ -68,17 +68,24 @@ class Record:
         peak = peak_flops(self._x.config.dtype)
         return training_flops(self._matmul_parameters, tokens_per_second) / peak
 
-    def set_final(self, **entries: Any) -> None:
-        """Adds what is known only at the end."""
-        self._final.update(entries)
+    def write(
+        self,
+        status: str,
+        step: int,
+        *,
+        best_step: int | None = None,
+        metrics: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> dict[str, Any]:
+        """Writes result.json and returns what it holds.
 
-    def write(self, status: str, step: int) -> dict[str, Any]:
-        """Writes result.json."""
+        Args:
+          best_step, metrics: at the end, the checkpoint that was scored and its metrics by split;
+            before, the best evaluation so far stands for dev.
+        """
         x, config, clock = self._x, self._x.config, self._clock
-        best = self.best_step
+        logged = self._evaluated.get(self.best_step, {}) if self.best_step is not None else {}
+        final = metrics if metrics is not None else {"dev": logged}
         seconds = max(clock.train_seconds, 1e-9)
-        device = jax.devices()[0]
-        metrics = self._evaluated.get(best, {}) if best is not None else {}
         result = {
             "status": status,
             "task": config.task,
@@ -89,11 +96,11 @@ class Record:
             "step": step,
             "num_params": count_parameters(x.parts.params),
             "flops": training_flops(self._matmul_parameters, clock.tokens),
-            "best_step": best,
-            "eval": {name: metrics[name] for name in x.task.METRICS if name in metrics} or None,
-            "test": None,
-            "num_eval_examples": metrics.get("num_examples"),
-            "num_eval_tokens": metrics.get("num_scored"),
+            "best_step": None if self.best_step is None else best_step or self.best_step,
+            "eval": self._scores(final.get("dev", {})),
+            "test": self._scores(final.get("test", {})),
+            "num_eval_examples": logged.get("num_eval_examples"),
+            "num_eval_tokens": logged.get("num_eval_tokens"),
             "compile_seconds": clock.compile_seconds,
             "train_seconds": clock.train_seconds,
             "steps_per_second": clock.steps / seconds,
@@ -102,7 +109,7 @@ class Record:
             "padding_fraction": 1.0 - clock.tokens / max(clock.positions, 1),
             "peak_memory_bytes": peak_memory_bytes(),
             "model_flop_utilization": self._utilization(clock.tokens / seconds),
-            "device_kind": device.device_kind,
+            "device_kind": jax.devices()[0].device_kind,
             "num_devices": jax.device_count(),
             "num_processes": jax.process_count(),
             "dtype": config.dtype,
@@ -111,17 +118,19 @@ class Record:
             "data_hash": x.dataset.split("train").content_hash,
             "eval_hash": eval_hash(x),
             "versions": versions(),
-            **self._final,
         }
         x.run.write_result(result)
         return result
+
+    def _scores(self, metrics: Mapping[str, float]) -> dict[str, float] | None:
+        return {name: metrics[name] for name in self._x.task.METRICS if name in metrics} or None
 
 
 def eval_hash(x: Experiment) -> str:
     """A name for what is scored and how: the dev and test files and the scoring settings."""
     files = [f"{name}={x.dataset.splits[name].content_hash}" for name in ("dev", "test")
              if name in x.dataset.splits]  # fmt: skip
-    return hash_of(*files, f"tag={x.config.data.tag}", *x.task.METRICS)
+    return hash_of(*files, *x.task.scoring_settings(), *x.task.METRICS)
 
 
 def versions() -> dict[str, str]:
@@ -159,6 +168,7 @@ def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
         if metrics
     ]
     written = sorted(entry.name for entry in run.path.iterdir() if not entry.name.startswith("."))
+    try_dev = "" if result["test"] else " --split=dev"
     return "\n".join(
         [
             f"{result['status']}: {result['variant']} on {result['dataset']}, "
@@ -166,7 +176,7 @@ def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
             *scores,
             f"wrote {where}: {' '.join(written)}",
             "next:",
-            f"  python eval.py --workdir={where} --split=test",
+            f"  python eval.py --workdir={where}{try_dev}",
             f"  echo 'A sentence of your own' | python predict.py --workdir={where}",
         ]
     )

@@ -114,6 +114,17 @@ class RunDirectory:
         write_text(self.config_file, text)
 
     @property
+    def has_progress(self) -> bool:
+        """Whether anything was logged or saved here."""
+        logged = self.metrics_file.is_file() and self.metrics_file.stat().st_size > 0
+        return logged or (self.checkpoints.is_dir() and any(self.checkpoints.iterdir()))
+
+    def forget(self) -> None:
+        """Removes what a command leaves that failed before its first step."""
+        shutil.rmtree(self.tokenizer, ignore_errors=True)
+        self.config_file.unlink(missing_ok=True)
+
+    @property
     def has_tokenizer(self) -> bool:
         """Whether `install_tokenizer` has been done."""
         return self.tokenizer.is_dir()

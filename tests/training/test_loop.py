@@ -78,7 +78,7 @@ def test_the_evaluation_in_the_loop_is_that_of_eval(whole_run):
     for batch_size in (1, 3, 64):
         again = evaluate(str(run), split="dev", checkpoint="12", eval_batch_size=batch_size)
         assert again["accuracy"] == logged["eval/accuracy"]
-        assert again["num_scored"] == logged["eval/num_scored"]
+        assert again["num_eval_tokens"] == logged["eval/num_eval_tokens"]
         np.testing.assert_allclose(again["loss"], logged["eval/loss"], atol=1e-6)
 
 
@@ -177,3 +177,59 @@ def test_label_smoothing_and_accumulation_are_used(tmp_path):
     plain, smooth, accumulated = first
     assert abs(plain[0] - smooth[0]) > 1e-4
     np.testing.assert_allclose(accumulated, plain, rtol=1e-5)
+
+
+def test_a_command_that_failed_before_its_first_step_protects_nothing(tmp_path):
+    wrong = small_config(tmp_path / "data", model__attention__num_kv_heads=1, data__min_count=9)
+    with wrong.unlocked():
+        wrong.data.train_path = str(tmp_path / "data" / "missing.conllu")
+    with pytest.raises(UserError, match="missing"):
+        loop.train(wrong, str(tmp_path / "run"))
+    result = loop.train(small_config(tmp_path / "data", train_steps=1), str(tmp_path / "run"))
+    assert result["status"] == "complete"
+
+
+def test_other_training_data_in_an_old_directory_is_refused(tmp_path):
+    config = small_config(tmp_path / "data", train_steps=2)
+    loop.train(config, str(tmp_path / "run"))
+    path = Path(config.data.train_path)
+    path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    more = small_config(tmp_path / "other", train_steps=4)
+    with more.unlocked():
+        more.data = config.data
+    with pytest.raises(UserError, match="trained on other data"):
+        loop.train(more, str(tmp_path / "run"))
+
+
+def test_an_unexpected_error_leaves_the_status_failed(tmp_path, monkeypatch):
+    def broken(self):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(loop.Trainer, "_save", broken)
+    with pytest.raises(OSError, match="disk full"):
+        loop.train(small_config(tmp_path / "data"), str(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "failed"
+
+
+def test_a_column_without_labels_is_refused_by_its_key(tmp_path):
+    config = small_config(tmp_path / "data", data__tag="xpos")
+    path = Path(config.data.train_path)
+    rows = path.read_text(encoding="utf-8").split("\n")
+    cut = ["\t".join([*r.split("\t")[:4], "_", *r.split("\t")[5:]]) if r else r for r in rows]
+    path.write_text("\n".join(cut), encoding="utf-8")
+    with pytest.raises(UserError, match=r"data\.tag=xpos"):
+        loop.train(config, str(tmp_path / "run"))
+
+
+def test_unseen_and_missing_labels_on_dev(tmp_path):
+    """A tag that training never saw is wrong and has no loss; a word without a tag is not scored."""
+    config = small_config(tmp_path / "data", train_steps=1)
+    path = Path(config.data.eval_path)
+    first, second, *rest = path.read_text(encoding="utf-8").split("\n\n")
+    first, second = first.replace("PUNCT", "X"), second.replace("PUNCT", "_")
+    path.write_text("\n\n".join([first, second, *rest]), encoding="utf-8")
+    loop.train(config, str(tmp_path / "run"))
+    row = next(r for r in metrics_rows(tmp_path / "run") if "eval/accuracy" in r)
+    assert row["eval/num_unseen_tags"] == 1
+    assert row["eval/num_eval_tokens"] == row["eval/num_words"] - 1
+    assert np.isfinite(row["eval/loss"])

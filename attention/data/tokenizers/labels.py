@@ -11,7 +11,7 @@ import numpy as np
 from attention.data.tokenizers.words import read_json
 
 UNLABELLED = -1  # also what fills padding: no loss, no metric
-UNKNOWN = -2  # a label that training never saw: no loss, and counted as wrong
+UNKNOWN_LABEL = -2  # a label that training never saw: no loss, and counted as wrong
 NO_LABEL = "_"
 
 FILE = "labels.json"
@@ -34,7 +34,7 @@ class LabelSet:
 
     def index(self, name: str) -> int:
         """Returns the label's id, -1 for "_", -2 for a label that training never saw."""
-        return self._ids.get(name, UNKNOWN)
+        return self._ids.get(name, UNKNOWN_LABEL)
 
     def encode(self, names: Sequence[str]) -> np.ndarray:
         """Returns the ids of labels as int32 [t]."""
@@ -42,7 +42,7 @@ class LabelSet:
 
     def count_unknown(self, names: Iterable[str]) -> int:
         """Returns how many labels are neither known nor "_"."""
-        return sum(self.index(name) == UNKNOWN for name in names)
+        return sum(self.index(name) == UNKNOWN_LABEL for name in names)
 
     def save(self, directory: str | Path) -> None:
         """Writes the labels into an existing folder."""
