@@ -4,12 +4,15 @@ import argparse
 import sys
 
 from attention import command
+from attention.errors import UserError
 
 
 def main(arguments: argparse.Namespace) -> None:
     from attention.tools.predicting import predict_stream  # imports jax: --help does without
     from attention.tools.saved_run import open_run
 
+    if sys.stdin is None:
+        raise UserError("standard input is closed: give the text to tag, as in < sentences.txt")
     saved = open_run(arguments.workdir, checkpoint=arguments.checkpoint)
     for answer in predict_stream(
         saved, sys.stdin.buffer, format=arguments.format, logits=arguments.logits

@@ -16,6 +16,8 @@ from __future__ import annotations
 from attention import python_version  # noqa: F401  isort: skip  (first: it checks Python)
 
 import argparse
+import errno
+import io
 import logging
 import os
 import select
@@ -55,6 +57,7 @@ def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -
     # Until there is something to save, SIGTERM ends a command as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        _speak_utf8()
         status = main(parse(parser, words)) or 0
         sys.stdout.flush()
         return status
@@ -70,9 +73,23 @@ def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -
         if not _stdout_is_closed():
             traceback.print_exc()
         return 1
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            traceback.print_exc()
+            return 1
+        where = f": {error.filename}" if error.filename else ""
+        return _end(1, f"{error.strerror}{where}")
     except Exception:
         traceback.print_exc()
         return 1
+
+
+def _speak_utf8() -> None:
+    """Text goes in and out as UTF-8, whatever the locale says; lines end as in files."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def set_up_logging() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -193,3 +194,76 @@ def test_sigterm_ends_predict_with_130(trained):
         process.terminate()
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and b"Traceback" not in stderr
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A copy of the run, to be damaged."""
+    return shutil.copytree(trained[0], tmp_path / "copy")
+
+
+def edit_json(path, change) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+DAMAGES = {
+    "config.json is cut": lambda run: (run / "config.json").write_text('{"task": '),
+    "config.json is no text": lambda run: (run / "config.json").write_bytes(b"\xff\xfe\x00"),
+    "other sizes": lambda run: edit_json(run / "config.json", lambda c: c["model"].update(dim=32)),
+    "fewer labels": lambda run: edit_json(
+        run / "tokenizer" / "labels.json", lambda c: c["names"].pop()
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_refused_in_one_line(copy, damage):
+    DAMAGES[damage](copy)
+    done = run("predict.py", f"--workdir={copy}", stdin="balon\n")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr and str(copy) in done.stderr
+
+
+def test_a_damaged_result_is_written_again(copy, trained):
+    (copy / "result.json").write_text("{")
+    config = json.loads((copy / "config.json").read_text())
+    arguments = [f"--config=configs/saved.py:{copy}", f"--workdir={copy}"]
+    done = run("train.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    again = json.loads((copy / "result.json").read_text())
+    before = json.loads((trained[0] / "result.json").read_text())
+    assert config["train_steps"] == again["step"] and again["test"] == before["test"]
+
+
+def test_text_is_utf8_whatever_the_locale(trained):
+    done = subprocess.run(
+        command("predict.py", f"--workdir={trained[0]}"),
+        env=environ(PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONCOERCECLOCALE="0"),
+        input="李on żarat\n".encode(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [word.rpartition("_")[0] for word in done.stdout.decode().split()] == ["李on", "żarat"]
+
+
+def test_what_precedes_a_wrong_line_is_answered(trained):
+    done = run("predict.py", f"--workdir={trained[0]}", stdin=b"balon\nb\xff\n")
+    assert done.returncode == 2 and "stdin:2" in done.stderr
+    assert done.stdout.startswith("balon_") and done.stdout.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line(trained):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command("predict.py", f"--workdir={trained[0]}"),
+            env=environ(),
+            input=b"balon\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert done.returncode == 1 and b"Traceback" not in done.stderr
+    assert b"error: No space left" in done.stderr

@@ -14,7 +14,7 @@ from attention.configuration.fields import is_data_path, leaves
 from attention.configuration.overrides import EXCLUSIVE
 from attention.errors import UserError, did_you_mean
 
-_CHOICES = {
+CHOICES = {
     "dtype": ("float32", "bfloat16"),
     "matmul_precision": ("default", "high", "highest"),
     "parallelism": ("jit", "pmap"),
@@ -100,8 +100,8 @@ def _check_value(key: str, value: Any) -> None:
         durations.canonical(value, key=key)
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{key}={value}: expected a finite number")
-    if key in _CHOICES and value not in _CHOICES[key]:
-        allowed = _CHOICES[key]
+    if key in CHOICES and value not in CHOICES[key]:
+        allowed = CHOICES[key]
         hint = did_you_mean(str(value), allowed)
         raise UserError(f"{key}={value!r}: expected one of {', '.join(allowed)}{hint}")
     if key in _RANGES and not (value is None and key in _MAY_BE_NONE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from attention.tools.saved_run import SavedRun, open_run
 from attention.training.evaluate import Evaluator
 from attention.training.experiment import encode_for_evaluation, open_dataset
 from attention.training.result import write_evaluation
+
+log = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -44,4 +47,7 @@ def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:
     paths = [Path(name) for name in data.split(",") if name]
     if not paths:
         raise UserError(f"--data='{data}' names no file")
-    return paths[0].stem, [example for path in paths for example in saved.task.read(path)]
+    stem = paths[0].stem
+    if stem in ("dev", "test"):
+        log.warning("eval/%s-….json will hold the scores of %s, not of the split", stem, data)
+    return stem, [example for path in paths for example in saved.task.read(path)]

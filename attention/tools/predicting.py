@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -13,7 +12,7 @@ from attention.tools.saved_run import SavedRun
 from attention.training.evaluate import plan_split
 from attention.training.experiment import encode_for_evaluation
 
-# Lines read before the model runs: enough to fill its batches, few enough to answer a pipe soon.
+# Lines read before the model runs on them: enough to fill its batches.
 CHUNK = 1024
 
 Outputs = Mapping[str, np.ndarray]
@@ -52,6 +51,15 @@ def predict_stream(
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
+    """Lists of up to `size` items; those before a wrong one are still given."""
+    chunk: list[Any] = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except UserError:
         yield chunk
+        raise
+    yield chunk

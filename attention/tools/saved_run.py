@@ -45,10 +45,11 @@ def open_run(
     """
     run = RunDirectory(workdir)
     run.require()
-    config = configuration.from_json(run.config_file.read_text("utf-8"))
+    config = configuration.read_saved(run.path)
+    assert config is not None  # `require` has looked
     if eval_batch_size is not None:
         config.eval_batch_size = eval_batch_size
-        configuration.check(config)
+    configuration.check(config)
     set_up_runtime(config)
     parallel = make_parallel(config.parallelism)
     task = tasks.get(config.task).Task.load(config, run.tokenizer)

@@ -79,6 +79,7 @@ class Jit:
         return _abstract(tree, self.replicated)
 
     def train_step(self, step: Callable) -> _Compiled:
+        """Wraps `(state, batch, hyper) -> (state, metrics)`; the old state's memory is reused."""
         with_shardings = jax.jit(
             step,
             in_shardings=(self.replicated, self.by_rows, self.replicated),
@@ -88,6 +89,7 @@ class Jit:
         return _Compiled(with_shardings, batch_argument=1)
 
     def predict_step(self, step: Callable) -> _Compiled:
+        """Wraps `(params, batch, rates) -> outputs`."""
         with_shardings = jax.jit(
             step,
             in_shardings=(self.replicated, self.by_rows, self.replicated),
@@ -117,29 +119,36 @@ class Pmap:
         self._num_local = jax.local_device_count()
 
     def place(self, tree: Any) -> Any:
+        """Puts a copy on every device: each leaf gets a leading axis of devices."""
         copy = jax.pmap(lambda _, x: x, in_axes=(0, None), axis_name=DATA_AXIS)
         return copy(np.arange(self._num_local), tree)
 
     def place_batch(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Cuts the rows into one block a device: [b …] becomes [devices b/devices …]."""
         return {
             name: value.reshape(self._num_local, -1, *value.shape[1:])
             for name, value in batch.items()
         }
 
     def one_copy(self, tree: Any) -> Any:
+        """The tree as it is saved: without the device axis."""
         return jax.tree.map(lambda x: x[0], tree)
 
     def abstract(self, tree: Any) -> Any:
+        """Shapes, types and place of a saved tree, for restoring it onto the first device."""
         return _abstract(tree, SingleDeviceSharding(jax.local_devices()[0]))
 
     def train_step(self, step: Callable) -> _Compiled:
+        """Wraps the training step; sums cross the devices inside it."""
         wrapped = jax.pmap(step, axis_name=DATA_AXIS, donate_argnums=0)
         return _Compiled(wrapped, batch_argument=1)
 
     def predict_step(self, step: Callable) -> _Compiled:
+        """Wraps `(params, batch, rates) -> outputs`."""
         return _Compiled(jax.pmap(step, axis_name=DATA_AXIS), batch_argument=1)
 
     def to_host(self, outputs: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
+        """This process's rows of a prediction: [devices b/devices …] becomes [b …]."""
         return {
             name: np.asarray(value).reshape(-1, *value.shape[2:]) for name, value in outputs.items()
         }

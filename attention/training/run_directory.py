@@ -154,7 +154,8 @@ class RunDirectory:
     def completed(self, total_steps: int) -> dict[str, Any] | None:
         """Returns result.json if it says that so many steps are trained and scored, else None."""
         result = self.read_result() or {}
-        whole = result.get("status") == "complete" and result.get("step", 0) >= total_steps
+        step = result.get("step")
+        whole = result.get("status") == "complete" and isinstance(step, int) and step >= total_steps
         return result if whole else None
 
     def read_result(self) -> dict[str, Any] | None:
@@ -164,7 +165,9 @@ class RunDirectory:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise UserError(f"{self.result_file} is not valid JSON: {error}") from error
+            # Nothing depends on it: it is written again at the next evaluation.
+            logger.warning("%s is not valid JSON and is passed over: %s", self.result_file, error)
+            return None
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Replaces result.json."""
@@ -191,7 +194,8 @@ class RunDirectory:
 
         def best(steps: Collection[int]) -> int | None:
             values = {row["step"]: row.get(metric) for row in self.eval_rows()}
-            scored = {step: v for step, v in values.items() if step in steps and v is not None}
+            numbers = {step: v for step, v in values.items() if isinstance(v, int | float)}
+            scored = {step: value for step, value in numbers.items() if step in steps}
             return min(scored, key=lambda step: (-scored[step], step), default=None)
 
         return best

@@ -18,10 +18,14 @@ from attention import found_by_name
 from attention.core.settings import LayerSettings, as_dtype, split_dim
 from attention.errors import UserError, did_you_mean
 
+KINDS = ("sequence", "grid", "graph")
 
-def names() -> tuple[str, ...]:
-    """Returns what `variant=` accepts."""
-    return found_by_name.names_in(__path__)
+
+def names(kind: str = "sequence") -> tuple[str, ...]:
+    """Returns what `variant=` accepts; those of a grid of pixels or of a graph by their kind."""
+    if kind not in KINDS:
+        raise UserError(f"{kind=} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    return found_by_name.names_in(__path__) if kind == "sequence" else ()
 
 
 def get(name: str) -> ModuleType:

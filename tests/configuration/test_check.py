@@ -111,8 +111,8 @@ def test_what_must_agree(overrides: dict[str, Any], message: str) -> None:
 
 
 def test_paths_are_allowed_where_they_are_read() -> None:
-    config = load_config(f"{SPEC},dataset=files", {"data.train_path": "a.conllu"})
-    assert config.data.train_path == "a.conllu"
+    config = load_config(f"{SPEC},dataset=files", {"data.train_path": "/a.conllu"})
+    assert config.data.train_path == "/a.conllu"
 
 
 def test_both_of_two_exclusive_keys_set_in_a_config_file_are_refused(config: ConfigDict) -> None:
@@ -140,6 +140,22 @@ def test_packing_a_variant_that_cannot_is_refused_by_name() -> None:
     check(_with_variant("mixing"))
     with pytest.raises(UserError, match=r"data\.pack='always' .*variant=mixing has bidirectional"):
         check(_with_variant("mixing", **{"data.pack": "always"}))
+
+
+@pytest.mark.parametrize("pack", ["auto", "always"])
+def test_packed_rows_are_whole_blocks_of_the_variant(
+    pack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VARIANTS["scaled_dot"], "PACK_MULTIPLE", 48, raising=False)
+    with pytest.raises(UserError) as caught:
+        load_config(SPEC, {"data.pack": pack})
+    assert str(caught.value).startswith("data.max_length=128 must be a multiple of 48:")
+    assert "variant=scaled_dot" in str(caught.value)
+    assert "data.max_length to 144" in str(caught.value)
+    load_config(SPEC, {"data.pack": pack, "data.max_length": 96})
+    load_config(SPEC, {"data.pack": "never"})
+    monkeypatch.setattr(VARIANTS["mixing"], "PACK_MULTIPLE", 48, raising=False)
+    load_config("configs/pos_tagging.py:variant=mixing")  # it does not pack
 
 
 def test_the_checks_of_a_variants_own_options_count() -> None:

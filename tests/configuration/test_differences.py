@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from ml_collections import ConfigDict
 
-from attention.configuration import Difference, continue_with, differences
+from attention.configuration import Difference, config_hash, continue_with, differences
+from attention.configuration.check import CHOICES
+from attention.configuration.differences import LENGTH_DEPENDENT_SCHEDULES
 from attention.configuration.fields import normalized
 from attention.configuration.overrides import apply_overrides
 from attention.errors import UserError
@@ -21,6 +23,7 @@ def saved(config: ConfigDict) -> ConfigDict:
     config = normalized(config)
     config.eval_batch_size = 8
     config.parallelism = "jit"
+    config.data = ConfigDict({"num_threads": 2, "max_length": 8})
     config.mesh = ConfigDict({"data": 1})
     config.optimizer.schedule = "constant"
     config.optimizer.warmup_steps = 5
@@ -44,6 +47,7 @@ def test_equal_configs_do_not_differ(saved: ConfigDict) -> None:
         ("eval_batch_size", 64),
         ("parallelism", "pmap"),
         ("mesh.data", 4),
+        ("data.num_threads", 0),
         ("train_steps", 101),
     ],
 )
@@ -64,6 +68,7 @@ def test_what_may_change(
         ("optimizer.learning_rate", 0.2),
         ("optimizer.warmup_steps", 6),
         ("batch_tokens", 4096),
+        ("data.max_length", 16),
         ("model.attention.num_kv_heads", 2),
     ],
 )
@@ -116,6 +121,26 @@ def test_a_longer_run_warns_where_the_schedule_depends_on_it(
     assert record.levelno == logging.WARNING
     assert "train_steps was raised from 100 to 200" in record.getMessage()
     assert cause in record.getMessage()
+
+
+def test_what_may_change_is_no_part_of_the_hash(saved: ConfigDict) -> None:
+    before = config_hash(saved)
+    for key in ("log_every_steps", "eval_batch_size", "mesh.data", "data.num_threads"):
+        new = _changed(saved, key, 99)
+        assert config_hash(new) == before and differences(saved, new)[0].allowed, key
+    assert config_hash(_changed(saved, "data.max_length", 99)) != before
+
+
+@pytest.mark.parametrize("schedule", CHOICES["optimizer.schedule"])
+def test_the_schedules_said_to_depend_on_the_length_do(schedule: str) -> None:
+    from attention.training.optimizer import Hyper, learning_rate
+
+    numbers = dict.fromkeys(Hyper._fields, 1.0)
+    rates = [
+        float(learning_rate(5, Hyper(**{**numbers, "total_steps": total}), schedule=schedule))
+        for total in (10.0, 20.0)
+    ]
+    assert (rates[0] != rates[1]) == (schedule in LENGTH_DEPENDENT_SCHEDULES)
 
 
 def test_raised_epochs_are_allowed_too(config: ConfigDict) -> None:

@@ -101,6 +101,7 @@ def test_what_the_hash_leaves_out() -> None:
     left_out = [
         *("log_every_steps", "eval_every_steps", "checkpoint_every_steps", "eval_batch_size"),
         *("parallelism", "mesh", "mesh.data", "model.attention.implementation"),
+        "data.num_threads",
     ]
     hashed = ["seed", "train_steps", "train_epochs", "optimizer.warmup_steps", "data.pack", "dtype"]
     assert [key for key in left_out + hashed if in_hash(key)] == hashed

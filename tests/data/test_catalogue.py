@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attention.data import load_dataset
+from attention.data import catalogue, load_dataset
 from attention.errors import UserError
 
 TASK = "pos_tagging"
@@ -102,7 +102,33 @@ def test_what_keeps_it_from_being_prepared_is_one_line(downloads, cache, monkeyp
     message = fail(ConnectionError("no route\nto host"))
     assert "could not be downloaded (no route)" in message and "dataset=files" in message
     message = fail(ImportError("No module named 'tensorflow'\nFailed importing"))
-    assert "(No module named 'tensorflow')" in message and "'.[data]'" in message
+    assert message.endswith("(No module named 'tensorflow'): install it")
+
+
+@pytest.mark.fast
+def test_how_to_install_what_is_missing_is_true(tmp_path, monkeypatch):
+    project = tmp_path / "pyproject.toml"
+    monkeypatch.setattr(catalogue, "PROJECT_FILE", project)
+
+    def advice(name, *, by_tfds):
+        error = ImportError(f"No module named {name!r}", name=name)
+        if not by_tfds:
+            return catalogue._how_to_install(error)
+        again = ImportError(f"{error}\nFailed importing")
+        again.__cause__ = error
+        return catalogue._how_to_install(again)
+
+    for by_tfds in (False, True):
+        project.write_text(
+            "[project.optional-dependencies]\ndata = ['Py_Yaml>=6 ; x', 'lxml[a]']\n"
+        )
+        assert advice("lxml.etree", by_tfds=by_tfds) == "pip install -e '.[data]'"
+        assert advice("py_yaml", by_tfds=by_tfds) == "pip install -e '.[data]'"
+        assert advice("tensorflow", by_tfds=by_tfds) == "pip install tensorflow"
+        project.write_text("[project]\nname = 'x'\n")
+        assert advice("lxml", by_tfds=by_tfds) == "pip install lxml"
+        project.unlink()
+        assert advice("lxml", by_tfds=by_tfds) == "pip install lxml"
 
 
 def test_the_catalogue_imports_no_tensorflow(repository):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention.data.items import piece_items, warn_long, whole_items
+from attention.data.items import LongWarnings, piece_items, warn_long, whole_items
 
 pytestmark = pytest.mark.fast
 
@@ -59,3 +59,25 @@ def test_a_line_for_each_long_example_then_a_total(number, caplog):
         assert caplog.messages[0] == "x.conllu:10: 9 words, over data.max_length=5: runs in pieces"
     if number > 5:
         assert caplog.messages[-1].startswith("8 examples in all are over data.max_length=5")
+
+
+@pytest.mark.parametrize("number", [4, 5, 13])
+def test_a_stream_in_chunks_is_warned_of_as_if_it_were_whole(number, caplog):
+    lengths = [9] * number + [1] * 3
+
+    def chunks(size):
+        caplog.clear()
+        warnings = LongWarnings(5, consequence="runs in pieces")
+        for start in range(0, len(lengths), size):
+            found = warnings.report(
+                lengths[start : start + size], where=lambda i, at=start: ("stdin", at + i + 1)
+            )
+            assert found == max(0, min(number - start, size))
+        warnings.close()
+        assert warnings.total == number
+        return list(caplog.messages)
+
+    with caplog.at_level(logging.WARNING):
+        whole = chunks(len(lengths))
+        assert len(whole) == min(number, 5) + (number > 5)
+        assert chunks(1) == chunks(3) == whole

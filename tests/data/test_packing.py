@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention.data.packing import best_fit, bucket_lengths, round_up, rows_per_batch
+from attention.data.packing import (
+    best_fit,
+    bucket_lengths,
+    check_batch,
+    round_up,
+    rows_per_batch,
+)
 from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
@@ -58,20 +64,60 @@ def test_rows_per_batch():
     assert rows_per_batch(2048, rows=None, tokens=100, multiple_of=4) == 4
 
 
+def check(**sizes):
+    chosen = {"rows": None, "tokens": None, "max_length": 32, "pack": True, "multiple_of": 1}
+    check_batch(**(chosen | {"what": "3 devices × 2 accumulation steps"} | sizes))
+
+
 @pytest.mark.parametrize(
-    ("sizes", "parts"),
+    ("sizes", "message"),
     [
-        ({"rows": 6, "tokens": None}, ["batch_size=6", "4"]),
-        ({"rows": 0, "tokens": None}, ["batch_size=0"]),
-        ({"rows": None, "tokens": 0}, ["batch_tokens=0"]),
-        ({"rows": 4, "tokens": 4}, ["batch_size=4", "batch_tokens=4"]),
-        ({"rows": None, "tokens": None}, ["batch_size", "batch_tokens"]),
+        ({"rows": 8}, "batch_size=8 makes 8 rows, .* over 3 devices × 2 .* batch_size to 6 or 12$"),
+        ({"rows": 4, "pack": False}, "batch_size=4 makes 4 rows, .* batch_size to 6$"),
+        (
+            {"tokens": 256},
+            r"batch_tokens=256 makes 8 rows of data\.max_length=32, .* over 3 devices × 2 "
+            r"accumulation steps: set batch_tokens to 192 or 384$",
+        ),
+        ({"tokens": 31}, r"batch_tokens=31 is less than one .*data\.max_length=32"),
+        ({"tokens": 0, "pack": False}, "batch_tokens=0"),
+        ({"rows": 0}, "batch_size=0"),
+        ({"rows": 4, "tokens": 4}, "batch_size=4 and batch_tokens=4"),
+        ({}, "batch_size=None and batch_tokens=None"),
     ],
 )
-def test_sizes_that_cannot_be_are_named(sizes, parts):
-    with pytest.raises(UserError) as caught:
-        rows_per_batch(128, **sizes, multiple_of=4)
-    assert all(part in str(caught.value) for part in parts)
+def test_batches_that_cannot_be_are_named(sizes, message):
+    with pytest.raises(UserError, match=message):
+        check(multiple_of=6, **sizes)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"rows": 12},
+        {"rows": 12, "pack": False},
+        {"tokens": 6 * 32},
+        {"tokens": 6 * 32 + 31},
+        {"tokens": 256, "pack": False},  # the rows of each bucket are rounded
+        {"tokens": 20, "pack": False},
+    ],
+)
+def test_batches_that_can_be(sizes):
+    check(multiple_of=6, **sizes)
+
+
+@given(st.integers(1, 2000), st.integers(1, 200), st.booleans(), st.integers(1, 9), st.booleans())
+def test_what_the_check_lets_by_divides(number, max_length, pack, multiple_of, count_rows):
+    size = {"rows": number, "tokens": None} if count_rows else {"rows": None, "tokens": number}
+    try:
+        check(**size, max_length=max_length, pack=pack, multiple_of=multiple_of)
+    except UserError:
+        assert pack or count_rows
+        return
+    for length in (max_length,) if pack else bucket_lengths(max_length):
+        rows = rows_per_batch(length, **size, multiple_of=multiple_of)
+        assert rows > 0 and rows % multiple_of == 0
+        assert not pack or count_rows or rows == number // max_length
 
 
 @given(st.integers(0, 100), st.integers(1, 20))

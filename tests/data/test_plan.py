@@ -103,6 +103,43 @@ def test_only_the_last_batch_of_a_run_is_filled_with_empty_rows():
     assert make(lengths, rows=7, epochs=2).batch(steps + 3) == plan.batch(steps + 3)
 
 
+@given(
+    lengths_strategy,
+    st.booleans(),
+    st.lists(st.integers(1, 16), min_size=2, max_size=4, unique=True),
+)
+@settings(max_examples=60, deadline=None)
+def test_raised_epochs_go_on_with_the_rows_that_were_left_out(lengths, pack, quarters):
+    """The run ends at each of some epochs and is then made longer; in between it also stops."""
+    ends, taken = (), []
+    for epochs in (quarter / 4 for quarter in sorted(quarters)):
+        plan = make(lengths, pack=pack, rows=3, epochs=epochs, past_ends=ends)
+        total = plan.steps_in_epochs(epochs)
+        assert batches(plan, len(taken)) == taken, "the past does not change"
+        halfway = (len(taken) + total) // 2
+        if halfway < total:
+            ends = plan.ends_before(halfway)
+            stopped = make(lengths, pack=pack, rows=3, epochs=epochs, past_ends=ends)
+            assert batches(stopped, total) == batches(plan, total)
+        taken = batches(plan, total)
+        ends = plan.ends_before(total)
+    assert make(lengths, pack=pack, rows=3, epochs=epochs, past_ends=ends).batch(0) == taken[0]
+    for epoch in range(int(epochs)):
+        seen = Counter(items_of(taken)[epoch * len(lengths) : (epoch + 1) * len(lengths)])
+        assert seen == dict.fromkeys(range(len(lengths)), 1)
+
+
+def test_a_run_that_stopped_before_its_end_is_the_longer_run_from_the_start():
+    lengths = lengths_of(50)
+    short = make(lengths, rows=7, epochs=2)
+    steps = short.steps_in_epochs(2)
+    assert short.ends_before(steps - 1) == ()
+    assert len(short.ends_before(steps)) == 1
+    longer = make(lengths, rows=7, epochs=5, past_ends=short.ends_before(steps - 1))
+    assert longer.steps_in_epochs(5) == make(lengths, rows=7, epochs=5).steps_in_epochs(5)
+    assert all(all(b.rows) for b in batches(longer, longer.steps_in_epochs(5) - 1))
+
+
 @pytest.mark.parametrize("pack", [True, False])
 def test_broken_epochs(pack):
     lengths = lengths_of(300)
@@ -138,15 +175,19 @@ def test_items_start_at_multiples():
             assert sum(-(-lengths[i] // 8) * 8 for i in row) <= MAX_LENGTH
     with pytest.raises(ValueError, match="start_multiple=5 must divide max_length=32"):
         make(lengths, start_multiple=5)
+    make(lengths, start_multiple=5, pack=False)  # one item a row starts at 0
 
 
 @pytest.mark.parametrize("pack", [True, False])
 def test_rows_are_divisible_among_devices(pack):
     lengths = lengths_of(100)
-    plan = make(lengths, pack=pack, rows=None, tokens=96, multiple_of=4)
+    # Unpacked, the rows of a bucket are rounded; packed, there is but one number of rows.
+    plan = make(lengths, pack=pack, rows=None, tokens=128 if pack else 96, multiple_of=4)
     assert all(len(b.rows) % 4 == 0 for b in batches(plan, 20))
     with pytest.raises(UserError, match=r"batch_size=6.*4"):
         make(lengths, pack=pack, rows=6, multiple_of=4)
+    with pytest.raises(UserError, match=r"batch_tokens=96 makes 3 rows of .*=32.* over 4"):
+        make(lengths, rows=None, tokens=96, multiple_of=4)
 
 
 def test_what_cannot_be_planned():
@@ -185,7 +226,7 @@ def test_seven_examples_in_batches_of_four(pack, devices):
 @pytest.mark.parametrize("pack", [True, False])
 def test_a_batch_larger_than_the_set_is_no_larger_than_it(pack):
     plan = eval_plan([30] * 10, rows=4096, max_length=MAX_LENGTH, pack=pack, multiple_of=4)
-    assert [len(b.rows) for b in plan] == [12]
+    assert [len(b.rows) for b in plan] == [16]  # the next power of two
     assert sorted(items_of(plan)) == list(range(10))
     assert eval_plan([], rows=4096, max_length=MAX_LENGTH, pack=pack) == []
     with pytest.raises(ValueError, match="rows=0"):

@@ -71,12 +71,14 @@ def test_one_line_for_the_user_and_no_tensorflow(file, cache, repository):
     assert out == "1000 []", err
     (line,) = err.splitlines()
     assert re.match(
-        r"INFO attention\.data\.preparation prepared data set files in \d+\.\d s: "
-        r"train 500 sentences 1,000 words \(.*\)$",
+        r"INFO attention\.data\.preparation data set files: train 500 sentences 1,000 words; "
+        r"prepared in \d+\.\d s, \S+$",
         line,
     )
     out, err = start(LOAD, file, repository).communicate(timeout=120)
-    assert (out, err) == ("1000 []", "")
+    assert out == "1000 []"
+    (line,) = err.splitlines()
+    assert re.search(r" data set files: train 500 sentences 1,000 words; from \S+$", line)
 
 
 def test_two_processes_that_start_together_both_get_the_data(file, cache, repository):
@@ -135,6 +137,22 @@ def test_it_is_prepared_once(cache):
         prepare("x", fingerprint="f" * 64, write=write)
     prepare("x", fingerprint="e" * 64, write=write)
     assert len(calls) == 2
+
+
+@pytest.mark.fast
+def test_what_was_skipped_is_said_each_time(cache, caplog):
+    counts = {"sentences": 1200, "words": 3, "unlabelled_words": 0, "skipped_ranges": 2614}
+    splits = {
+        "train": SplitSummary("a", {**counts, "skipped_empty_nodes": 1}),
+        "dev": SplitSummary("b", {"sentences": 5, "skipped_ranges": 0}),
+    }
+    said = "train 1,200 sentences 3 words (2,614 skipped ranges, 1 skipped empty nodes), "
+    for _ in range(2):
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            prepare("x", fingerprint="f" * 64, write=lambda folder: ("examples", splits))
+        (message,) = caplog.messages
+        assert message.startswith(f"data set x: {said}dev 5 sentences; ")
 
 
 @pytest.mark.fast

@@ -1,43 +1,71 @@
 """A config key that nothing reads is a defect: every leaf of a recipe is read by a training run."""
 
+from pathlib import Path
+
 import pytest
 from support.recording import RecordingConfig, recorded_fields, unread
-from support.runs import small_overrides
+from support.runs import SMALL
+from support.treebank import write_treebank
 
 from attention import configuration, variants
+from attention.configuration.fields import leaves
 from attention.core.settings import LayerSettings
 from attention.models.encoder import EncoderConfig
 from attention.training import loop
 
-ARGUMENTS = ["size=tiny,dataset=files", "size=small,dataset=files", "size=base,dataset=files"]
+REPOSITORY = Path(__file__).parent.parent.parent
+# Small data of one's own for each task: (folder) -> overrides that name its files.
+WRITE_DATA = {"pos_tagging": write_treebank}
+SIZES = ("tiny", "small", "base")
 # The names of the parts that a run is made of; they are for people and for compare, not for code.
 LABELS = {"size"}
 
 
-@pytest.fixture(scope="module")
-def reads(tmp_path_factory):
-    """For each argument: the config, the leaves read, and the fields read of what is built."""
+def recipes() -> dict[str, str]:
+    """The task of each recipe that trains one, by the file's name."""
+    found = {}
+    for path in sorted((REPOSITORY / "configs").glob("*.py")):
+        get_config = getattr(configuration.load_module(str(path)), "get_config", None)
+        if get_config is not None and path.stem != "saved":  # that is the config of some run
+            found[path.name] = get_config("").task
+    return found
+
+
+RECIPES = recipes()
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def reads(request, tmp_path_factory):
+    """For each size of a recipe: the config, the leaves read, and the fields read of its parts."""
+    task = RECIPES[request.param]
+    assert task in WRITE_DATA, f"add to WRITE_DATA what writes small data for task {task!r}"
     folder = tmp_path_factory.mktemp("leaves")
-    by_argument = {}
+    overrides = {**SMALL, **WRITE_DATA[task](folder / "data"), "train_steps": 1}
+    by_size = {}
     own = {variants.get(name).Config: "model.attention" for name in variants.names()}
-    for number, argument in enumerate(ARGUMENTS):
-        config = configuration.load_config(
-            f"configs/pos_tagging.py:{argument}",
-            {**small_overrides(folder / "data", train_steps=1), "batch_tokens": 256},
-        )
-        leaves: set[str] = set()
+    for size in SIZES:
+        spec = f"configs/{request.param}:size={size},dataset=files"
+        known = dict(leaves(configuration.load_config(spec)))
+        chosen = {key: value for key, value in overrides.items() if key in known}
+        config = configuration.load_config(spec, chosen)
+        read: set[str] = set()
         fields: set[str] = set()
         built = {EncoderConfig: "encoder", LayerSettings: "layer"}
-        with recorded_fields(own, leaves), recorded_fields(built, fields):
-            loop.train(RecordingConfig(config, leaves), str(folder / f"run{number}"))
-        by_argument[argument] = (config, leaves, fields)
-    return by_argument
+        with recorded_fields(own, read), recorded_fields(built, fields):
+            loop.train(RecordingConfig(config, read), str(folder / size))
+        by_size[size] = (config, read, fields)
+    return by_size
+
+
+def test_the_recipes_are_found():
+    assert "pos_tagging.py" in RECIPES
+    assert not {"saved.py", "common.py"} & set(RECIPES)
 
 
 def test_every_leaf_is_read_under_some_argument(reads):
-    everything = set().union(*(leaves for _, leaves, _ in reads.values()))
-    for argument, (config, _, _) in reads.items():
-        assert set(unread(config, everything)) <= LABELS, argument
+    everything = set().union(*(read for _, read, _ in reads.values()))
+    for size, (config, _, _) in reads.items():
+        assert set(unread(config, everything)) <= LABELS, size
 
 
 def test_every_field_of_what_is_built_from_a_config_is_read(reads):
@@ -47,8 +75,8 @@ def test_every_field_of_what_is_built_from_a_config_is_read(reads):
 
 
 def test_a_leaf_that_nothing_reads_is_found(reads):
-    config, leaves, _ = next(iter(reads.values()))
+    config, read, _ = next(iter(reads.values()))
     config = config.copy_and_resolve_references()
     with config.unlocked():
         config.model.forgotten = 1
-    assert "model.forgotten" in unread(config, leaves)
+    assert "model.forgotten" in unread(config, read)

@@ -13,6 +13,7 @@ from attention.tools.evaluating import evaluate
 NO_DROPOUT = "model.dropout_rate=0.0,model.word_dropout_rate=0.0"
 # Eight rows of 32 positions; the last batch of the run is a part of an epoch.
 COMMON = "train_steps=6,eval_every_steps=3"
+ACCUMULATED = "batch_tokens=512,optimizer.accumulation_steps=2"
 
 
 def train(folder, devices: int, *specs: str) -> dict:
@@ -36,7 +37,13 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_one(folder):
-    return train(folder / "one", 1, f"plain:{NO_DROPOUT}", "dropout:model.dropout_rate=0.3")
+    return train(
+        folder / "one",
+        1,
+        f"plain:{NO_DROPOUT}",
+        "dropout:model.dropout_rate=0.3",
+        f"wide:{NO_DROPOUT},batch_tokens=512",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +54,8 @@ def on_eight(folder):
         f"plain:{NO_DROPOUT}",
         "dropout:model.dropout_rate=0.3",
         f"pmap:{NO_DROPOUT},parallelism=pmap",
-        f"accumulated:{NO_DROPOUT},batch_tokens=512,optimizer.accumulation_steps=2",
+        f"accumulated:{NO_DROPOUT},{ACCUMULATED}",
+        f"accumulated_pmap:{NO_DROPOUT},{ACCUMULATED},parallelism=pmap",
     )
 
 
@@ -71,8 +79,16 @@ def test_pmap_over_eight_devices_gives_the_losses_of_one(on_one, on_eight):
     )
 
 
-def test_accumulation_works_over_devices(on_eight):
-    assert np.isfinite(on_eight["accumulated"]["losses"]).all()
+@pytest.mark.parametrize("name", ["accumulated", "accumulated_pmap"])
+def test_accumulated_over_eight_devices_is_the_whole_batch_on_one(on_one, on_eight, name):
+    """Sixteen rows at once, or one a device, twice: the same batches, so the same run."""
+    assert on_eight[name]["num_devices"] == 8
+    np.testing.assert_allclose(on_eight[name]["losses"], on_one["wide"]["losses"], atol=1e-5)
+    np.testing.assert_allclose(
+        [on_eight[name]["eval"]["loss"], on_eight[name]["test"]["loss"]],
+        [on_one["wide"]["eval"]["loss"], on_one["wide"]["test"]["loss"]],
+        atol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("name", ["plain", "pmap"])

@@ -222,7 +222,7 @@ def test_a_column_without_labels_is_refused_by_its_key(tmp_path):
 
 
 def test_unseen_and_missing_labels_on_dev(tmp_path):
-    """A tag that training never saw is wrong and has no loss; a word without a tag is not scored."""
+    """A tag that training never saw is wrong, without loss; a word without tag is not scored."""
     config = small_config(tmp_path / "data", train_steps=1)
     path = Path(config.data.eval_path)
     first, second, *rest = path.read_text(encoding="utf-8").split("\n\n")

@@ -3,16 +3,27 @@
 import sys
 import types
 
+import jax
 import numpy as np
 import pytest
+from flax import nnx
 from support.runs import losses, metrics_rows, small_config, small_overrides
 
 from attention import configuration, variants
-from attention.data.packing import bucket_lengths
+from attention.data.encoded import EncodedSplit
+from attention.data.packing import best_fit, bucket_lengths
+from attention.data.pipeline import assemble
+from attention.data.plan import PlannedBatch
 from attention.errors import UserError
+from attention.tasks import pos_tagging
 from attention.tools.evaluating import evaluate
-from attention.training import loop
+from attention.training import experiment, loop
+from attention.training.optimizer import make_hyper
+from attention.training.state import init_model, init_state
+from attention.training.step import make_train_step
 from attention.variants import scaled_dot
+
+MAX_LENGTH = 32
 
 
 @pytest.mark.parametrize("options", [{}, {"model__position": "learned", "model__norm": "post"}])
@@ -26,28 +37,55 @@ def test_evaluation_packed_equals_one_sentence_a_row(tmp_path, options):
     np.testing.assert_allclose(again["loss"], result["eval"]["loss"], rtol=1e-5)
 
 
-def test_training_packed_and_unpacked_begin_at_the_same_loss(tmp_path):
-    """One batch of everything: the same tokens, however they are laid out."""
-    options = dict(
-        train_steps=1,
-        model__dropout_rate=0.0,
-        model__word_dropout_rate=0.0,
-        batch_tokens=None,
-        batch_size=64,
-    )
-    for pack in ("always", "never"):
-        config = small_config(tmp_path / "data", data__pack=pack, **options)
-        loop.train(config, str(tmp_path / pack))
-    # Unpacked, the first batch is one bucket; evaluation after the step sees different weights.
-    # So compare the untrained model on dev.
-    first = {}
-    for pack in ("always", "never"):
-        config = small_config(
-            tmp_path / "data", data__pack=pack, **{**options, "optimizer__learning_rate": 0.0}
+@pytest.mark.parametrize("options", [{}, {"model__position": "learned", "model__norm": "post"}])
+def test_a_training_step_packed_equals_the_same_sentences_unpacked(tmp_path, options):
+    """Loss, gradients and the norm that clipping sees, of one batch that holds every sentence."""
+    still = {"model__dropout_rate": 0.0, "model__word_dropout_rate": 0.0}
+    config = small_config(tmp_path / "data", **still, **options)
+    examples = experiment.open_dataset(config).split("train")
+    task = pos_tagging.Task.fit(config, examples)
+    parts = init_model(task.make_model, config.seed)
+    hyper = make_hyper(config, total_steps=10, warmup_steps=1, rates=parts.rates)
+    step = jax.jit(make_train_step(parts.structure, task.loss, schedule="constant"))
+
+    @jax.jit
+    def loss_and_gradients(params, batch):
+        def objective(params):
+            model = nnx.merge(parts.structure, params, parts.rates)
+            return task.loss(model, batch, rngs=nnx.Rngs(0), label_smoothing=0.0)["loss"].total
+
+        return jax.value_and_grad(objective)(params)
+
+    found = {}
+    for packed in (True, False):
+        batch = everything_in_one_batch(task, examples, packed=packed)
+        found[packed] = (
+            loss_and_gradients(parts.params, batch),
+            step(init_state(parts.params), batch, hyper),
         )
-        result = loop.train(config, str(tmp_path / f"{pack}-0"))
-        first[pack] = result["eval"]["loss"]
-    np.testing.assert_allclose(first["always"], first["never"], rtol=1e-5)
+    assert len(examples) == 60  # as many rows unpacked, and fewer packed
+    (loss, gradients), (_, metrics) = found[True]
+    (unpacked_loss, unpacked_gradients), (_, unpacked_metrics) = found[False]
+    assert metrics.sums["loss"].count == unpacked_metrics.sums["loss"].count > 400
+    np.testing.assert_allclose(loss, unpacked_loss, rtol=1e-5)
+    np.testing.assert_allclose(
+        metrics.sums["loss"].total, unpacked_metrics.sums["loss"].total, rtol=1e-5
+    )
+    np.testing.assert_allclose(metrics.gradient_norm, unpacked_metrics.gradient_norm, rtol=1e-5)
+    pairs = zip(jax.tree.leaves(gradients), jax.tree.leaves(unpacked_gradients), strict=True)
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, atol=1e-5 * max(1.0, float(abs(other).max())))
+
+
+def everything_in_one_batch(task, examples, *, packed):
+    """All sentences in as many rows as they take: several a row, or one."""
+    encoded = EncodedSplit(examples, task.encode, max_length=MAX_LENGTH, whole=True)
+    items = range(len(encoded.items))
+    rows = best_fit(encoded.item_lengths, MAX_LENGTH) if packed else [(item,) for item in items]
+    assert sorted(item for row in rows for item in row) == list(items)
+    assert (len(rows) < len(items)) == packed
+    planned = PlannedBatch(MAX_LENGTH, tuple(rows))
+    return assemble([[encoded.item(i) for i in row] for row in rows], planned, task.FILL)
 
 
 @pytest.fixture

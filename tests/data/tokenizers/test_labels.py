@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attention.data.tokenizers.labels import LabelSet
+from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
@@ -15,6 +15,7 @@ def test_labels_are_sorted_and_unlabelled_is_none_of_them():
     assert labels.names == ("NOUN", "VERB")
     assert len(labels) == 2
     assert labels.encode(["VERB", "_", "NOUN", "ADJ"]).tolist() == [1, -1, 0, -2]
+    assert (UNLABELLED, UNKNOWN_LABEL) == (-1, -2)
     assert labels.count_unknown(["VERB", "_", "ADJ", "X"]) == 2
 
 
