@@ -22,11 +22,12 @@ $(VENV)/.installed-test: $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(BIN)/python train.py --config=configs/pos_tagging.py:size=tiny --workdir=runs/demo
 	$(BIN)/python eval.py --workdir=runs/demo --split=test
+	@echo 'first, to type python for $(BIN)/python:  source $(BIN)/activate'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal

@@ -27,7 +27,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TextIO
 
-import absl.logging
+try:
+    import absl.logging
+except ModuleNotFoundError:
+    sys.exit(
+        f"error: {sys.executable} lacks the packages of requirements.txt: "
+        "run `make demo` once, then `source .venv/bin/activate`"
+    )
 
 from attention.errors import Failure, Interrupted, UserError
 from attention.flags import parse

@@ -102,7 +102,7 @@ class MetricsLog:
         texts = {
             name: _short(value)
             for name, value in values.items()
-            if name in _MAIN_NUMBERS or not name.startswith("time/")
+            if name in _MAIN_NUMBERS or not name.startswith(("time/", "eval/num_"))
         }
         evaluated = any(name.startswith("eval/") for name in values)
         if self._bar is None or evaluated:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -168,7 +170,8 @@ def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
         if metrics
     ]
     written = sorted(entry.name for entry in run.path.iterdir() if not entry.name.startswith("."))
-    try_dev = "" if result["test"] else " --split=dev"
+    python = _python_as_typed()
+    split = "test" if result["test"] else "dev"
     return "\n".join(
         [
             f"{result['status']}: {result['variant']} on {result['dataset']}, "
@@ -176,7 +179,16 @@ def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
             *scores,
             f"wrote {where}: {' '.join(written)}",
             "next:",
-            f"  python eval.py --workdir={where}{try_dev}",
-            f"  echo 'A sentence of your own' | python predict.py --workdir={where}",
+            f"  {python} eval.py --workdir={where} --split={split}",
+            f"  {python} predict.py --workdir={where} < your_text.txt",
         ]
     )
+
+
+def _python_as_typed() -> str:
+    """What starts this interpreter from the user's shell, whether or not its environment is on."""
+    if shutil.which("python") == sys.executable:
+        return "python"
+    here = Path.cwd()
+    inside = Path(sys.executable).is_relative_to(here)
+    return str(Path(sys.executable).relative_to(here)) if inside else sys.executable
