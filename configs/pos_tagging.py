@@ -34,6 +34,7 @@ class _Size(NamedTuple):
     word_dim: int
     char_dim: int
     dropout_rate: float
+    word_dropout_rate: float
     max_length: int
     batch_tokens: int
     train_epochs: float
@@ -41,9 +42,48 @@ class _Size(NamedTuple):
 
 
 _SIZES = {
-    "tiny": _Size(64, 1, 4, 128, 64, 32, 0.1, 128, 2048, 4.0, 3e-3),
-    "small": _Size(256, 3, 8, 1024, 128, 64, 0.2, 128, 4096, 15.0, 1e-3),
-    "base": _Size(512, 6, 8, 2048, 256, 128, 0.2, 256, 16384, 30.0, 5e-4),
+    "tiny": _Size(
+        dim=64,
+        num_layers=1,
+        num_heads=4,
+        mlp_dim=128,
+        word_dim=64,
+        char_dim=64,
+        dropout_rate=0.1,
+        word_dropout_rate=0.2,
+        max_length=128,
+        batch_tokens=1024,
+        train_epochs=10.0,
+        learning_rate=3e-3,
+    ),
+    "small": _Size(
+        dim=256,
+        num_layers=2,
+        num_heads=8,
+        mlp_dim=1024,
+        word_dim=128,
+        char_dim=192,
+        dropout_rate=0.3,
+        word_dropout_rate=0.3,
+        max_length=128,
+        batch_tokens=2048,
+        train_epochs=20.0,
+        learning_rate=2e-3,
+    ),
+    "base": _Size(
+        dim=512,
+        num_layers=6,
+        num_heads=8,
+        mlp_dim=2048,
+        word_dim=256,
+        char_dim=256,
+        dropout_rate=0.3,
+        word_dropout_rate=0.3,
+        max_length=256,
+        batch_tokens=16384,
+        train_epochs=30.0,
+        learning_rate=5e-4,
+    ),
 }
 
 
@@ -86,7 +126,7 @@ def _model(size: _Size) -> ConfigDict:
     model.use_chars = True
     model.word_dim = size.word_dim
     model.char_dim = size.char_dim
-    model.word_dropout_rate = 0.2
+    model.word_dropout_rate = size.word_dropout_rate
     return model
 
 
@@ -101,7 +141,7 @@ def _data(size: _Size) -> ConfigDict:
     data.order_seed = optional(None, int)  # None: the seed
     data.min_count = 2  # words seen less often are known by their characters only
     data.lowercase = False
-    data.max_word_length = 20
+    data.max_word_length = 16  # longer ones keep their head and their tail
     data.num_threads = 2
     return data
 

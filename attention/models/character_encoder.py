@@ -14,13 +14,17 @@ from attention.models.embedding import Embedding
 PADDING = 0
 
 
+# Few letters need few numbers, and most of the work is proportional to them.
+EMBEDDING_DIM = 32
+
+
 class CharacterEncoder(nnx.Module):
     """Embeds characters, convolves `width` of them at a time, and takes the maximum over a word."""
 
-    def __init__(self, num_chars: int, dim: int, *, width: int = 3, rngs: nnx.Rngs):
+    def __init__(self, num_chars: int, dim: int, *, width: int = 5, rngs: nnx.Rngs):
         self.width = width
-        self.chars = Embedding(num_chars, dim, rngs=rngs)
-        self.convolution = Linear(width * dim, dim, rngs=rngs)
+        self.chars = Embedding(num_chars, EMBEDDING_DIM, rngs=rngs)
+        self.convolution = Linear(width * EMBEDDING_DIM, dim, rngs=rngs)
 
     def __call__(self, chars: Int[Array, "b t c"], *, dtype: jnp.dtype) -> Float[Array, "b t d"]:
         """Returns a vector for each word, in `dtype`; zeros for a word without characters.
