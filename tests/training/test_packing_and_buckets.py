@@ -80,8 +80,9 @@ def test_a_training_step_packed_equals_the_same_sentences_unpacked(tmp_path, opt
 def everything_in_one_batch(task, examples, *, packed):
     """All sentences in as many rows as they take: several a row, or one."""
     encoded = EncodedSplit(examples, task.encode, max_length=MAX_LENGTH, whole=True)
-    items = range(len(encoded.items))
-    rows = best_fit(encoded.item_lengths, MAX_LENGTH) if packed else [(item,) for item in items]
+    lengths = encoded.item_lengths.tolist()
+    items = range(len(lengths))
+    rows = best_fit(lengths, MAX_LENGTH) if packed else [(item,) for item in items]
     assert sorted(item for row in rows for item in row) == list(items)
     assert (len(rows) < len(items)) == packed
     planned = PlannedBatch(MAX_LENGTH, tuple(rows))
