@@ -155,6 +155,15 @@ class Checkpoints:
             return None
         raise UserError(f"there is no whole checkpoint in {self.directory}; train first")
 
+    def newest_data_state(self) -> dict[str, Any]:
+        """Returns the JSON of the newest whole checkpoint; empty where there is none."""
+        steps = self.steps()
+        if not steps:
+            return {}
+        with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
+            items = ocp.args.Composite(**{_DATA: ocp.args.JsonRestore()})
+            return reader.restore(self._folders.path(steps[-1]), args=items)[_DATA]
+
     def wait(self) -> None:
         """Waits until the save under way is whole; raises what made it fail."""
         if self._manager is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -98,8 +99,12 @@ class Experiment:
         return jax.jit(init_state)(self.parts.params)
 
 
-def prepare(config: Any, run: RunDirectory) -> Experiment:
-    """Builds the parts of a run; user errors surface here, before anything is compiled."""
+def prepare(config: Any, run: RunDirectory, *, past_ends: Sequence[int] = ()) -> Experiment:
+    """Builds the parts of a run; user errors surface here, before anything is compiled.
+
+    Args:
+      past_ends: where the run had ended before it was made longer (`TrainPlan.ends_before`).
+    """
     parallel = make_parallel(config.parallelism)
     check_divisible(config, parallel)
     dataset = open_dataset(config)
@@ -108,7 +113,7 @@ def prepare(config: Any, run: RunDirectory) -> Experiment:
         dataset.split("train"), task.encode, max_length=config.data.max_length, whole=True
     )
     warn_of_long_examples(dataset.split("train"), train, config, consequence="is truncated")
-    plan = make_plan(config, train, parallel)
+    plan = make_plan(config, train, parallel, past_ends)
     total_steps = config.train_steps or plan.steps_in_epochs(config.train_epochs)
     parts = init_model(task.make_model, config.seed)
     warmup_steps = configuration.steps(
@@ -151,7 +156,9 @@ def open_task(config: Any, run: RunDirectory, dataset: Dataset) -> Any:
     return task
 
 
-def make_plan(config: Any, train: EncodedSplit, parallel: Parallel) -> TrainPlan:
+def make_plan(
+    config: Any, train: EncodedSplit, parallel: Parallel, past_ends: Sequence[int]
+) -> TrainPlan:
     """Which items go to which row of which step."""
     pack = config.data.pack == "always"
     if not pack:
@@ -165,6 +172,7 @@ def make_plan(config: Any, train: EncodedSplit, parallel: Parallel) -> TrainPlan
         tokens=config.batch_tokens,
         pack=pack,
         epochs=config.train_epochs,
+        past_ends=past_ends,
         start_multiple=start_multiple(config),
         multiple_of=parallel.num_devices * config.optimizer.accumulation_steps,
     )

@@ -38,7 +38,9 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
     with run.lock():
         config = claim_directory(run, config)
         set_up_runtime(config)
-        experiment = prepare(config, run)
+        with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
+            past_ends = checkpoints.newest_data_state().get("ends", ())
+        experiment = prepare(config, run, past_ends=past_ends)
         if result := run.completed(experiment.total_steps):
             log.info("already complete: %s", run.path)
             return result
@@ -214,6 +216,7 @@ class Trainer:
         """Saves the state, and where data, window and clock stand."""
         position = {
             "data": self._x.data_hashes,
+            "ends": self._x.plan.ends_before(self.step),
             "iterator": self._iterator.get_state(),
             "window": self._window.record(),
             "clock": self._clock.record(),

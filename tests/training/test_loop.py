@@ -233,3 +233,15 @@ def test_unseen_and_missing_labels_on_dev(tmp_path):
     assert row["eval/num_unseen_tags"] == 1
     assert row["eval/num_eval_tokens"] == row["eval/num_words"] - 1
     assert np.isfinite(row["eval/loss"])
+
+
+def test_more_epochs_of_a_finished_run_lose_no_sentence(tmp_path):
+    """The last batch of a run is filled with empty rows; a longer run goes on behind its rows."""
+    options = {"train_steps": None, "batch_tokens": 256}
+    short = small_config(tmp_path / "data", train_epochs=1.0, **options)
+    loop.train(short, str(tmp_path / "run"))
+    longer = small_config(tmp_path / "data", train_epochs=3.0, **options)
+    result = loop.train(longer, str(tmp_path / "run"))
+    whole = loop.train(longer, str(tmp_path / "whole"))
+    # Six operations for each parameter and word: the same number of words.
+    assert result["flops"] == whole["flops"]
