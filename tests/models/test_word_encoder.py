@@ -36,13 +36,15 @@ def test_characters_are_the_formula():
     encoder.convolution.bias[...] = jnp.array([0.3, -0.2, 0.1, 0.5])
     _, chars = make_ids()
     table = np.asarray(encoder.chars.embedding[...])
-    kernel = np.asarray(encoder.convolution.kernel[...]).reshape(3, 4, 4)
+    width, dim = encoder.width, table.shape[1]
+    kernel = np.asarray(encoder.convolution.kernel[...]).reshape(width, dim, 4)
     got = encoder(chars, dtype=jnp.float32)
     for b, t in np.ndindex(3, 7):
         word = [c for c in chars[b, t] if c]
-        vectors = np.array([[0] * 4, *(table[c] for c in word), [0] * 4])
+        edge = [[0] * dim] * (width // 2)
+        vectors = np.array([*edge, *(table[c] for c in word), *edge])
         rows = [
-            sum(vectors[i + o] @ kernel[o] for o in range(3)) + encoder.convolution.bias[...]
+            sum(vectors[i + o] @ kernel[o] for o in range(width)) + encoder.convolution.bias[...]
             for i in range(len(word))
         ]
         want = np.maximum(np.array(rows), 0).max(0) if word else np.zeros(4)

@@ -1,6 +1,7 @@
 """`kill -9` at random moments of a real run: the same command ends with the same bits."""
 
 import random
+import shutil
 import subprocess
 import time
 
@@ -68,20 +69,28 @@ def test_killed_runs_end_with_the_bits_of_an_unbroken_one(tmp_path, kills):
 
 def test_a_partial_newest_checkpoint_is_passed_over(tmp_path):
     """An empty folder and one with a file cut short, as a full disk or a copy may leave them."""
-    data, workdir = tmp_path / "data", tmp_path / "run"
-    overrides = small_overrides(data, train_steps=9, checkpoint_every_steps=3)
-    given = [f"--config={SPEC}", f"--workdir={workdir}", *flags(overrides)]
-    assert run("train.py", *given).returncode == 0
+    workdir = tmp_path / "run"
+
+    def train(steps: int):
+        overrides = small_overrides(tmp_path / "data", train_steps=steps, checkpoint_every_steps=3)
+        return run("train.py", f"--config={SPEC}", f"--workdir={workdir}", *flags(overrides))
+
+    checkpoints = workdir / "checkpoints"
+    assert train(6).returncode == 0
+    older = shutil.copytree(checkpoints / "6", tmp_path / "6")
+    assert train(9).returncode == 0
     expected = saved_arrays(workdir, 9)
 
-    largest = max((workdir / "checkpoints" / "9").rglob("*"), key=lambda p: p.stat().st_size)
+    shutil.rmtree(checkpoints / "6", ignore_errors=True)
+    older.rename(checkpoints / "6")
+    largest = max((checkpoints / "9").rglob("*"), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-10])
-    (workdir / "checkpoints" / "12").mkdir()
-    (workdir / "checkpoints" / "notes").mkdir()
+    (checkpoints / "12").mkdir()
+    (checkpoints / "notes").mkdir()
     (workdir / "result.json").unlink()
-    done = run("train.py", *given)
+    done = train(9)
     assert done.returncode == 0, done.stderr
     assert "12" in done.stderr and "damaged" in done.stderr
-    assert "resuming at step" in done.stderr
+    assert "resuming at step 6 of 9" in done.stderr
     for name, array in saved_arrays(workdir, 9).items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
