@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent.parent
-WARMUP, STEPS = 2, 6
+WARMUP, STEPS = 1, 4
 
 
 def ours(data: str, dtype: str, extra: list[str]) -> dict:
