@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
 
+from attention.data.items import LongWarnings
 from attention.errors import UserError
 from attention.tools.saved_run import SavedRun
 from attention.training.evaluate import plan_split
-from attention.training.experiment import encode_for_evaluation
+from attention.training.experiment import IN_PIECES, encode_for_evaluation
 
 # Lines read before the model runs on them: enough to fill its batches.
 CHUNK = 1024
@@ -18,9 +20,15 @@ CHUNK = 1024
 Outputs = Mapping[str, np.ndarray]
 
 
-def predict(saved: SavedRun, examples: Sequence[Any], *, names: Sequence[str]) -> list[Outputs]:
-    """The named outputs of each example, one row a token."""
-    encoded = encode_for_evaluation(saved.task, examples, saved.config)
+def predict(
+    saved: SavedRun,
+    examples: Sequence[Any],
+    *,
+    names: Sequence[str],
+    warnings: LongWarnings | None = None,
+) -> list[Outputs]:
+    """The named outputs of each example, one row a token; see `encode_for_evaluation`."""
+    encoded = encode_for_evaluation(saved.task, examples, saved.config, warnings=warnings)
     plan = plan_split(encoded, saved.config, saved.parallel)
     outputs = saved.predictor.outputs(saved.params, encoded, plan, names=names)
     return [
@@ -42,12 +50,14 @@ def predict_stream(
         raise UserError(f"--logits goes with --format=text, not with --format={format}")
     names = (*saved.task.ANSWERED, *(("logits",) if logits else ()))
     given = saved.task.read_input(stream, format=format)
-    for chunk in _chunks(given, CHUNK):
-        asked = [example for example in chunk if not saved.task.is_blank(example)]
-        answers = iter(predict(saved, asked, names=names) if asked else [])
-        for example in chunk:
-            outputs = None if saved.task.is_blank(example) else next(answers)
-            yield saved.task.write_output(example, outputs, format=format)
+    warnings = LongWarnings(saved.config.data.max_length, consequence=IN_PIECES)
+    with contextlib.closing(warnings):
+        for chunk in _chunks(given, CHUNK):
+            asked = [example for example in chunk if not saved.task.is_blank(example)]
+            answers = iter(predict(saved, asked, names=names, warnings=warnings) if asked else [])
+            for example in chunk:
+                outputs = None if saved.task.is_blank(example) else next(answers)
+                yield saved.task.write_output(example, outputs, format=format)
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

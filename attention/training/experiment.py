@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,8 @@ from attention import configuration, tasks
 from attention.data import load_dataset
 from attention.data.dataset import Dataset
 from attention.data.encoded import EncodedSplit
-from attention.data.items import warn_long
+from attention.data.items import LongWarnings, warn_long
+from attention.data.packing import check_batch
 from attention.data.pipeline import train_iterator
 from attention.data.plan import TrainPlan
 from attention.errors import UserError
@@ -25,6 +26,8 @@ from attention.training.run_directory import RunDirectory
 from attention.training.state import ModelParts, TrainState, init_model, init_state
 
 log = logging.getLogger(__name__)
+
+IN_PIECES = "runs in pieces"  # what evaluation and prediction do with a long example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,15 +132,16 @@ def prepare(config: Any, run: RunDirectory, *, past_ends: Sequence[int] = ()) ->
 
 def check_divisible(config: Any, parallel: Parallel) -> None:
     """Refuses a batch that does not share out evenly, before any data is read."""
-    key = "batch_size" if config.batch_size else "batch_tokens"
-    rows = config.batch_size or config.batch_tokens // config.data.max_length
     parts = config.optimizer.accumulation_steps
-    if rows % (parallel.num_devices * parts):
-        over = f"{parallel.num_devices} devices" + (f" × {parts} accumulation steps" * (parts > 1))
-        raise UserError(
-            f"a batch of {rows} rows ({key}={config[key]}, data.max_length="
-            f"{config.data.max_length}) does not divide over {over}; change {key} to a multiple"
-        )
+    devices = f"{parallel.num_devices} devices"
+    check_batch(
+        rows=config.batch_size,
+        tokens=config.batch_tokens,
+        max_length=config.data.max_length,
+        pack=config.data.pack == "always",
+        multiple_of=parallel.num_devices * parts,
+        what=f"{devices} × {parts} accumulation steps" if parts > 1 else devices,
+    )
 
 
 def open_dataset(config: Any) -> Dataset:
@@ -178,11 +182,21 @@ def make_plan(
     )
 
 
-def encode_for_evaluation(task: Any, examples: Any, config: Any) -> EncodedSplit:
-    """A split in pieces of at most `data.max_length`, so that every token is scored."""
+def encode_for_evaluation(
+    task: Any, examples: Any, config: Any, *, warnings: LongWarnings | None = None
+) -> EncodedSplit:
+    """A split in pieces of at most `data.max_length`, so that every token is scored.
+
+    Args:
+      warnings: counts the long examples of a stream that comes in several splits; its owner closes
+        it. None: this is all there is.
+    """
     limit = config.data.max_length
     encoded = EncodedSplit(examples, task.encode, max_length=limit, whole=False)
-    warn_of_long_examples(examples, encoded, config, consequence="runs in pieces")
+    if warnings is None:
+        warn_of_long_examples(examples, encoded, config, consequence=IN_PIECES)
+    else:
+        warnings.report(encoded.lengths, where=_places(examples))
     return encoded
 
 
@@ -193,9 +207,14 @@ def warn_of_long_examples(
     warn_long(
         encoded.lengths,
         config.data.max_length,
-        where=lambda index: (examples[index]["file"], examples[index]["line"]),
+        where=_places(examples),
         consequence=consequence,
     )
+
+
+def _places(examples: Any) -> Callable[[int], tuple[str, int]]:
+    """From an example's index to its file and line."""
+    return lambda index: (examples[index]["file"], examples[index]["line"])
 
 
 def hash_of(*parts: str) -> str:

@@ -67,8 +67,6 @@ def _constant(step: Array, hyper: Hyper) -> Array:
 
 
 _DECAYS = {"cosine": _cosine, "inverse_sqrt": _inverse_sqrt, "constant": _constant}
-# Decays that read `total_steps`: a longer run changes the steps already taken.
-DEPENDS_ON_TOTAL = frozenset({"cosine"})
 
 
 def learning_rate(step: Int[Array, ""], hyper: Hyper, *, schedule: str) -> Float[Array, ""]:
