@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 from support.made_up_variants import VARIANTS
 
 from attention.configuration import check, load_config
-from attention.configuration.fields import section_of
+from attention.configuration.fields import leaves, section_of
 from attention.errors import UserError
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("made_up_variants")]
@@ -90,7 +90,8 @@ def test_a_number_that_is_not_finite_is_named(value: str) -> None:
     ],
 )
 def test_the_ends_of_the_ranges_are_allowed(overrides: dict[str, Any]) -> None:
-    load_config(SPEC, overrides)
+    values = dict(leaves(load_config(SPEC, overrides)))
+    assert {key: values[key] for key in overrides} == overrides
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,6 @@ from attention.training.run_directory import RunDirectory
 pytestmark = pytest.mark.fast
 
 
-@pytest.fixture
-def run(tmp_path) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run")
-    directory.create()
-    return directory
-
-
 def events(file: Path) -> list[Event]:
     """Reads an event file: each record is a length, its sum, the event, and the event's sum."""
     data, offset, found = file.read_bytes(), 0, []

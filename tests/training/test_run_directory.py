@@ -21,13 +21,6 @@ from attention.training.run_directory import RunDirectory
 pytestmark = pytest.mark.fast
 
 
-@pytest.fixture
-def run(tmp_path) -> RunDirectory:
-    directory = RunDirectory(tmp_path / "run")
-    directory.create()
-    return directory
-
-
 def write_rows(run: RunDirectory, *rows: dict, end: str = "") -> None:
     run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows) + end, "utf-8")
 
@@ -69,6 +62,7 @@ def test_an_empty_folder_a_run_and_a_run_killed_at_its_start_are_accepted(tmp_pa
     for name in names:
         (tmp_path / name).write_text("{}")
     RunDirectory(tmp_path).create()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(names)
 
 
 def test_require_tells_what_is_missing(run, tmp_path):
