@@ -7,6 +7,7 @@ fall-back to an older one, and that an old one is deleted only after the new one
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 import shutil
@@ -86,7 +87,7 @@ class Checkpoints:
     ) -> bool:
         """Starts to save in the background; returns False if the step is saved already.
 
-        The arrays may be donated or changed as soon as this returns. Once the new checkpoint is
+        Arrays and JSON may be donated or changed as soon as this returns. Once the new checkpoint is
         whole, all others but the best one are deleted.
 
         Args:
@@ -110,7 +111,9 @@ class Checkpoints:
         if saved and step < max(saved):
             raise ValueError(f"{step=} is lower than step {max(saved)}, saved in {self.directory}")
         self._keep.best_step = best_step
-        items = {_STATE: ocp.args.StandardSave(state), _DATA: ocp.args.JsonSave(data_state)}
+        # Orbax writes the JSON in the background, when the loop may have changed what it came from.
+        snapshot = copy.deepcopy(data_state)
+        items = {_STATE: ocp.args.StandardSave(state), _DATA: ocp.args.JsonSave(snapshot)}
         if not manager.save(step, args=ocp.args.Composite(**items)):
             raise RuntimeError(f"Orbax did not save {step=} in {self.directory}")
         return True

@@ -49,6 +49,16 @@ def test_a_restored_state_needs_no_new_compilation(tmp_path):
 
 
 @pytest.mark.fast
+def test_what_changes_after_a_save_began_is_not_in_it(tmp_path):
+    sums = {"loss": [1.0, 2.0]}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, make_state(1), {"window": {"sums": sums}})
+        sums["loss"], sums["accuracy"] = [9.0, 9.0], [9.0, 9.0]
+        restored = checkpoints.restore(make_state(1))
+    assert restored.data_state == {"window": {"sums": {"loss": [1.0, 2.0]}}}
+
+
+@pytest.mark.fast
 def test_latest_and_best_are_kept_and_nothing_else(tmp_path):
     with Checkpoints(tmp_path, best=lambda steps: 20 if 20 in steps else None) as checkpoints:
         for step, best in ((10, 10), (20, 20), (30, 20), (40, 20)):
