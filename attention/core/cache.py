@@ -1,5 +1,7 @@
 """The keys and values of the tokens decoded so far."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -8,55 +10,126 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention.errors import UserError
 
+# A place after every query: causal attention never sees it.
+NOWHERE = 2**30
+
 
 class KeyValueCache(NamedTuple):
     """What step-by-step decoding carries; the batch leads every leaf, so beams are indexed.
 
+    With as many slots as tokens, slot j holds position j. With fewer, which is enough for a window,
+    the slots hold the newest tokens in order, the last one in the last slot.
+
     Attributes:
-        key: the keys, rotated where positions are rotary; slot j holds position j.
+        key: the keys, rotated where positions are rotary.
         value: the values.
         position: the number of tokens each row has; where its next one goes.
-        overflow: True once a row was given more tokens than there are slots: its outputs since then
-            are not to be used.
+        max_length: the most tokens a row may have.
+        overflow: True once a row was given more than that: its outputs since then are not to be
+            used.
     """
 
     key: Float[Array, "b s k h"]
     value: Float[Array, "b s k h"]
     position: Int[Array, " b"]
+    max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
 
 
+class Extended(NamedTuple):
+    """A cache with more tokens, and all keys that the new tokens may see."""
+
+    cache: KeyValueCache
+    key: Float[Array, "b s k h"]
+    value: Float[Array, "b s k h"]
+    index: Int[Array, "#b s"]  # the place of each key
+
+
 def empty_cache(
-    batch: int, max_length: int, kv_heads: int, head_dim: int, dtype: jnp.dtype
+    batch: int,
+    max_length: int,
+    kv_heads: int,
+    head_dim: int,
+    dtype: jnp.dtype,
+    *,
+    value_dim: int | None = None,
+    reach: int | None = None,
 ) -> KeyValueCache:
-    """Returns a cache without tokens and with room for max_length of them in each row."""
-    slots = jnp.zeros((batch, max_length, kv_heads, head_dim), dtype)
-    start = jnp.zeros((batch,), jnp.int32)
-    return KeyValueCache(slots, slots, start, jnp.zeros((batch,), jnp.bool_))
+    """Returns a cache without tokens and with room for max_length of them in each row.
+
+    Args:
+        batch, max_length, kv_heads, head_dim, dtype: sizes and type; value_dim=None means head_dim.
+        reach: how far back a query sees; None = to the start.
+    """
+    num_slots = max_length if reach is None else min(reach, max_length)
+    return KeyValueCache(
+        jnp.zeros((batch, num_slots, kv_heads, head_dim), dtype),
+        jnp.zeros((batch, num_slots, kv_heads, value_dim or head_dim), dtype),
+        jnp.zeros((batch,), jnp.int32),
+        jnp.full((batch,), max_length, jnp.int32),
+        jnp.zeros((batch,), jnp.bool_),
+    )
 
 
 def extend(
-    cache: KeyValueCache, key: Float[Array, "b t k h"], value: Float[Array, "b t k h"]
-) -> KeyValueCache:
+    cache: KeyValueCache,
+    key: Float[Array, "b t k h"],
+    value: Float[Array, "b t k h"],
+    *,
+    rolling: bool = False,
+) -> Extended:
     """Returns the cache with t more tokens in each row.
+
+    Args:
+        cache: the tokens so far.
+        key, value: those of the new ones.
+        rolling: the cache keeps the newest tokens only, for a window.
 
     Raises:
         UserError: they do not fit. Inside jit, where the position is not known, the tokens that do
             not fit are left out, and `overflow` is set.
     """
-    num_slots, num_new = cache.key.shape[1], key.shape[1]
+    num_new = key.shape[1]
     end = cache.position + num_new
-    if not isinstance(end, Tracer) and jnp.any(end > num_slots):
+    _check_room(cache, num_new, end)
+    overflow = cache.overflow | (end > cache.max_length)
+    key, value = key.astype(cache.key.dtype), value.astype(cache.value.dtype)
+    if rolling:
+        return _roll(cache, key, value, end, overflow)
+    num_slots = cache.key.shape[1]
+    row = jnp.arange(key.shape[0], dtype=jnp.int32)[:, None]
+    slot = cache.position[:, None] + jnp.arange(num_new, dtype=jnp.int32)[None, :]
+    extended = cache._replace(
+        # "drop": the default would clamp, and write over the last token.
+        key=cache.key.at[row, slot].set(key, mode="drop"),
+        value=cache.value.at[row, slot].set(value, mode="drop"),
+        position=end,
+        overflow=overflow,
+    )
+    index = jnp.arange(num_slots, dtype=jnp.int32)[None, :]
+    return Extended(extended, extended.key, extended.value, index)
+
+
+def _roll(cache: KeyValueCache, key, value, end, overflow) -> Extended:
+    num_slots, num_new = cache.key.shape[1], key.shape[1]
+    keys = jnp.concatenate([cache.key, key], axis=1)
+    values = jnp.concatenate([cache.value, value], axis=1)
+    index = jnp.arange(-num_slots, num_new, dtype=jnp.int32)[None, :] + cache.position[:, None]
+    fits = (end <= cache.max_length)[:, None, None, None]
+    extended = cache._replace(
+        key=jnp.where(fits, keys[:, num_new:], cache.key),
+        value=jnp.where(fits, values[:, num_new:], cache.value),
+        position=end,
+        overflow=overflow,
+    )
+    return Extended(extended, keys, values, jnp.where(index < 0, NOWHERE, index))
+
+
+def _check_room(cache: KeyValueCache, num_new: int, end: Int[Array, " b"]) -> None:
+    too_long = end > cache.max_length
+    if not isinstance(too_long, Tracer) and jnp.any(too_long):
         raise UserError(
             f"decoding {num_new} more after position {int(jnp.max(cache.position))} goes past the "
-            f"cache's max_length={num_slots}: make the cache longer, or stop earlier"
+            f"cache's max_length={int(jnp.min(cache.max_length))}: make the cache longer, or stop "
+            "earlier"
         )
-    row = jnp.arange(key.shape[0])[:, None]
-    slot = cache.position[:, None] + jnp.arange(num_new, dtype=jnp.int32)[None, :]
-    # "drop": the default would clamp, and write over the last token.
-    return KeyValueCache(
-        cache.key.at[row, slot].set(key.astype(cache.key.dtype), mode="drop"),
-        cache.value.at[row, slot].set(value.astype(cache.value.dtype), mode="drop"),
-        end,
-        cache.overflow | (end > num_slots),
-    )

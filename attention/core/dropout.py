@@ -1,8 +1,11 @@
 """Dropout whose rate is data, not code: one compiled program serves every rate."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from attention.errors import UserError
 from attention.ops.random_bits import hashed_bits
@@ -12,6 +15,29 @@ LEVELS = 1 << 24  # the rate is rounded to a multiple of 1 / LEVELS, exact in fl
 
 class Rate(nnx.Variable):
     """A dropout rate: a float32 scalar that a compiled step may replace by a traced one."""
+
+
+class Drop(NamedTuple):
+    """One draw of dropout, for an array that is computed in blocks.
+
+    Attributes:
+        key: the random key.
+        threshold: of a 24-bit number; an element whose number is below it is dropped.
+    """
+
+    key: Array
+    threshold: Array
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns x with elements dropped and the others scaled up."""
+        # Divides by the very share that is kept, so that the mean is right to the last bit.
+        scale = LEVELS / (LEVELS - self.threshold.astype(jnp.float32))
+        kept = _kept(self.key, x.shape, self.threshold)
+        return jnp.where(kept, x * scale.astype(x.dtype), jnp.zeros((), x.dtype))
+
+    def for_block(self, number: int | Int[Array, ""]) -> "Drop":
+        """Returns the draw of one of the blocks, independent of the others'."""
+        return self._replace(key=jax.random.fold_in(self.key, number))
 
 
 class Dropout(nnx.Module):
@@ -30,19 +56,19 @@ class Dropout(nnx.Module):
 
     def __call__(self, x: Float[Array, "..."], *, rngs: nnx.Rngs | None) -> Float[Array, "..."]:
         """Returns x with elements dropped; x itself if `rngs` is None."""
+        drop = self.draw(rngs)
+        return x if drop is None else drop(x)
+
+    def draw(self, rngs: nnx.Rngs | None) -> Drop | None:
+        """Returns what drops elements of an array, block by block; None where nothing does."""
         if self.rate is None or rngs is None:
-            return x
-        threshold = _threshold(self.rate[...])
-        # Divides by the very share that is kept, so that the mean is right to the last bit.
-        scale = LEVELS / (LEVELS - threshold.astype(jnp.float32))
-        kept = _kept(rngs.dropout(), x.shape, threshold)
-        return jnp.where(kept, x * scale.astype(x.dtype), jnp.zeros((), x.dtype))
+            return None
+        return Drop(rngs.dropout(), _threshold(self.rate[...]))
 
     def mask(self, shape: tuple[int, ...], *, rngs: nnx.Rngs | None) -> Bool[Array, "..."] | None:
         """Returns True where an element is kept; None where all are."""
-        if self.rate is None or rngs is None:
-            return None
-        return _kept(rngs.dropout(), shape, _threshold(self.rate[...]))
+        drop = self.draw(rngs)
+        return None if drop is None else _kept(drop.key, shape, drop.threshold)
 
 
 def _threshold(rate: Float[Array, ""]) -> Array:

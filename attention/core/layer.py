@@ -1,48 +1,65 @@
 """The attention layer: what all exact variants share around their parts."""
 
-import functools
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention import positions as position_schemes
-from attention.core import attend as core
+from attention.core import attending
 from attention.core.cache import KeyValueCache, empty_cache, extend
 from attention.core.dropout import Dropout
 from attention.core.exact import ExactConfig
+from attention.core.head_norm import HeadNorm
 from attention.core.linear import Linear
 from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops import segments
+from attention.ops.own_array import OwnArray
+
+if TYPE_CHECKING:
+    from attention.core.exact_variant import ExactVariant
 
 
 class AttentionLayer(nnx.Module):
-    """Projections, heads, positions, dropout and cache around one exact mechanism."""
+    """Projections, heads, positions, dropout and cache around one exact mechanism.
+
+    A variant with a layer of its own overrides `learned` and `own_arrays` (what its parts need), or
+    `make_projections`, `queries_and_keys` and `joined` (what comes before and after).
+    """
 
     def __init__(
         self,
-        parts: core.Parts,
+        variant: ExactVariant,
         config: ExactConfig,
         settings: LayerSettings,
         *,
         rngs: nnx.Rngs,
     ):
         """Raises UserError if the sizes do not fit each other."""
-        self.parts = parts
+        self.config = config
         self.settings = settings
         self.kv_heads = config.kv_heads(settings.num_heads)
-        width = settings.num_heads * settings.head_dim
-        kv_width = self.kv_heads * settings.head_dim
-        self.query = Linear(settings.dim, width, rngs=rngs)
-        self.key = Linear(settings.context_dim, kv_width, rngs=rngs)
-        self.value = Linear(settings.context_dim, kv_width, rngs=rngs)
-        self.out = Linear(width, settings.dim, rngs=rngs)
+        self.make_projections(rngs)
         self.position = position_schemes.make(
-            settings.position or "none",
-            settings.head_dim,
+            settings.position,
+            self.position_width,
+            num_heads=settings.num_heads,
             max_length=settings.max_length,
+            causal=settings.causal,
             rngs=rngs,
+        )
+        self.parts = variant.parts(
+            config, causal=settings.causal, relative=self.position.relative()
+        )
+        self.own = nnx.Dict(
+            {
+                array.name: nnx.Param(array.init(rngs.params(), self._shape(array), jnp.float32))
+                for array in self.learned()
+            }
         )
         self.dropout = Dropout(settings.dropout_rate)
 
@@ -72,20 +89,23 @@ class AttentionLayer(nnx.Module):
             ValueError: a mask or ids that do not fit; a causal layer or one with positions given a
                 context.
         """
-        q, k = self._queries_and_keys(x, context, segment_ids, positions)
-        v = self._heads(self.value, x if context is None else context)
-        heads = core.attend(
+        q, k = self.queries_and_keys(x, context, segment_ids, positions)
+        heads = attending.attend(
             self.parts,
             q,
             k,
-            v,
+            self.values(x, context),
+            arrays=self._arrays(),
             mask=mask,
             causal=self.settings.causal,
             segment_ids=segment_ids,
             key_segment_ids=context_segment_ids,
-            drop=functools.partial(self.dropout, rngs=rngs),
+            positions=None if context is not None else positions,
+            implementation=self.config.implementation,
+            block_size=self.config.block_size,
+            drop=self.dropout.draw(rngs),
         )
-        return self._joined(heads)
+        return self.joined(heads, x)
 
     def weights(
         self,
@@ -98,21 +118,24 @@ class AttentionLayer(nnx.Module):
         positions: Int[Array, "#b t"] | None = None,
     ) -> Float[Array, "b n t s"]:
         """Returns the attention weights of a call with the same arguments, without dropout."""
-        q, k = self._queries_and_keys(x, context, segment_ids, positions)
-        return core.weights(
+        q, k = self.queries_and_keys(x, context, segment_ids, positions)
+        return attending.weights(
             self.parts,
             q,
             k,
+            arrays=self._arrays(),
             mask=mask,
             causal=self.settings.causal,
             segment_ids=segment_ids,
             key_segment_ids=context_segment_ids,
+            positions=None if context is not None else positions,
         )
 
     def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
         """Returns an empty cache for `batch` sequences of up to max_length tokens."""
         settings = self.settings
-        return empty_cache(batch, max_length, self.kv_heads, settings.head_dim, settings.dtype)
+        size, reach = settings.head_dim, self._reach
+        return empty_cache(batch, max_length, self.kv_heads, size, settings.dtype, reach=reach)
 
     def decode(
         self,
@@ -129,61 +152,125 @@ class AttentionLayer(nnx.Module):
             cache: what `init_cache` or the last call returned.
             context: the other sequence; a layer for cross-attention keeps nothing in the cache but
                 the position.
-            mask: True = may attend; its keys are the cache's slots from 0 on (or the context's);
-                slots past its end are not attended to.
+            mask: True = may attend; its keys are the tokens from the first on (or the context's);
+                those past its end are not attended to.
 
         Raises:
             ValueError: past the cache's max_length (inside jit: `cache.overflow`); no context and
                 the layer is not causal.
         """
-        settings = self.settings
         if context is not None:
             y = self(x, context=context, mask=mask)
             return y, cache._replace(position=cache.position + x.shape[1])
-        if not settings.causal:
+        if not self.settings.causal:
             raise UserError("decoding needs a causal layer: make it with causal=True")
         offset = cache.position
         steps = offset[:, None] + jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
-        q = self.position.rotate(self._heads(self.query, x), steps)
-        k = self.position.rotate(self._heads(self.key, x), steps)
-        cache = extend(cache, k, self._heads(self.value, x))
-        heads = core.attend(
+        q, k = self.queries_and_keys(x, None, None, steps)
+        extended = extend(cache, k, self.values(x, None), rolling=self._reach is not None)
+        heads = attending.attend(
             self.parts,
             q,
-            cache.key,
-            cache.value,
-            mask=_over_slots(mask, cache.key.shape[1]),
+            extended.key,
+            extended.value,
+            arrays=self._arrays(),
+            mask=over_keys(mask, extended.index),
             causal=True,
             query_offset=offset,
+            key_index=extended.index,
+            implementation="plain",
         )
-        return self._joined(heads), cache
+        return self.joined(heads, x), extended.cache
 
-    def _queries_and_keys(self, x, context, segment_ids, positions):
-        if context is not None and self.settings.causal:
-            raise UserError("cross-attention has no order: make its layer with causal=False")
-        if context is not None and self.settings.position not in (None, "none"):
-            raise UserError(
-                f"position={self.settings.position!r} means nothing between two sequences: "
-                f"make layers for cross-attention with position=None"
-            )
+    # -- what a variant may change -----------------------------------------------------------------
+
+    def make_projections(self, rngs: nnx.Rngs) -> None:
+        """Makes what maps the input to queries, keys and values, and the heads to the output."""
+        settings, kind = self.settings, self.config.qk_norm
+        width = settings.num_heads * settings.head_dim
+        kv_width = self.kv_heads * settings.head_dim
+        self.query = Linear(settings.dim, width, rngs=rngs)
+        self.key: Linear | None = Linear(settings.context_dim, kv_width, rngs=rngs)
+        self.value = Linear(settings.context_dim, kv_width, rngs=rngs)
+        self.out = Linear(width, settings.dim, rngs=rngs)
+        normed = kind != "none"
+        self.query_norm = HeadNorm(settings.head_dim, kind=kind) if normed else None
+        self.key_norm = HeadNorm(settings.head_dim, kind=kind) if normed else None
+
+    @property
+    def position_width(self) -> int:
+        """The size of the vectors that positions act on."""
+        return self.settings.head_dim
+
+    def learned(self) -> tuple[OwnArray, ...]:
+        """Returns which arrays of the parts are parameters."""
+        return self.parts.own_arrays
+
+    def own_arrays(self) -> dict[str, Array]:
+        """Returns the arrays of the parts, those of positions apart."""
+        return {name: parameter[...] for name, parameter in self.own.items()}
+
+    def queries_and_keys(self, x, context, segment_ids, positions):
+        """Returns q [b t n h] and k [b s k h], normed and rotated where they are."""
+        self.check_context(context)
         if positions is None:
             positions = segments.default_positions(x.shape[1], segment_ids)
-        q = self.position.rotate(self._heads(self.query, x), positions)
-        k = self._heads(self.key, x if context is None else context)
+        q = self._heads(self.query, x)
+        # A variant without keys of its own (`tie_qk`) makes them as it makes queries.
+        k = self._heads(self.key or self.query, x if context is None else context)
+        if self.query_norm is not None and self.key_norm is not None:
+            q, k = self.query_norm(q), self.key_norm(k)
+        q = self.position.rotate(q, positions)
         return q, k if context is not None else self.position.rotate(k, positions)
+
+    def values(self, x, context):
+        """Returns v [b s k h_v]."""
+        return self._heads(self.value, x if context is None else context)
+
+    def check_context(self, context: Array | None) -> None:
+        """Raises UserError for another sequence that the layer was not made for."""
+        if context is None:
+            return
+        if self.settings.causal:
+            raise UserError("cross-attention has no order: make its layer with causal=False")
+        name = position_schemes.name_of(self.settings.position)
+        if name != "none":
+            raise UserError(
+                f"position={name!r} means nothing between two sequences: "
+                f"make layers for cross-attention with position=None"
+            )
+
+    def joined(
+        self, heads: Float[Array, "b t n h"], x: Float[Array, "b t d"]
+    ) -> Float[Array, "b t d"]:
+        """Returns the layer's output from what the heads gave for x."""
+        return self.out(heads.reshape(*heads.shape[:2], -1))
+
+    # -- what it need not --------------------------------------------------------------------------
+
+    @property
+    def _reach(self) -> int | None:
+        return getattr(self.parts.pattern, "reach", None)
+
+    def _arrays(self) -> dict[str, Array]:
+        return {**self.own_arrays(), **self.position.arrays()}
 
     def _heads(self, project: Linear, x):
         y = project(x.astype(self.settings.dtype))
         return y.reshape(*y.shape[:2], -1, self.settings.head_dim)
 
-    def _joined(self, heads):
-        return self.out(heads.reshape(*heads.shape[:2], -1))
+    def _shape(self, array) -> tuple[int, ...]:
+        settings = self.settings
+        sizes = {"n": settings.num_heads, "k": self.kv_heads, "h": settings.head_dim}
+        return tuple(sizes[letter] for letter in array.axes.split())
 
 
-def _over_slots(mask, num_slots: int):
-    """Extends a mask over the tokens so far to one over all slots of the cache."""
-    if mask is None or mask.ndim != 4 or mask.shape[3] in (1, num_slots):
+def over_keys(mask, index: Int[Array, "#b s"]):
+    """Brings a mask over the tokens so far to the keys there are, given the place of each."""
+    if mask is None or mask.ndim != 4 or mask.shape[3] == 1:
         return mask
-    if mask.shape[3] > num_slots:
-        return mask  # refused with the shapes by the check of the conditions
-    return jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (0, num_slots - mask.shape[3])))
+    known = index < mask.shape[3]
+    at = jnp.where(known, index, 0)
+    mask = jnp.broadcast_to(mask, (max(mask.shape[0], at.shape[0]), *mask.shape[1:]))
+    at = jnp.broadcast_to(at[:, None, None, :], (mask.shape[0], 1, 1, at.shape[1]))
+    return jnp.take_along_axis(mask, at, axis=3) & known[:, None, None, :]

@@ -6,6 +6,7 @@ Normalization in the Transformer Architecture (2020), arXiv 2002.04745 (norm = p
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from attention.ops import segments
 
 ACTIVATIONS = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "silu": jax.nn.silu}
 NORMS = ("pre", "post")
+MERGES = ("add", "concat")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class EncoderConfig:
         dropout_rate: for the input and the output of each sublayer.
         norm: "pre" or "post": before or after each sublayer.
         activation: "relu", "gelu" or "silu".
-        position: a position scheme; one that acts inside attention is the attention factory's.
+        position: a position scheme, by name or as its Config; one that acts inside attention is the
+            attention factory's.
+        position_merge: how the vectors of a scheme at the input get into it: "add", or "concat":
+            appended to its features and mapped back to width d.
         max_length: the number of positions, for schemes with a table.
         dtype: of the activations.
 
@@ -49,7 +54,8 @@ class EncoderConfig:
     dropout_rate: float = 0.0
     norm: str = "pre"
     activation: str = "gelu"
-    position: str = "sinusoidal"
+    position: Any = "sinusoidal"
+    position_merge: str = "add"
     max_length: int | None = None
     dtype: jnp.dtype | str = "float32"
 
@@ -57,11 +63,18 @@ class EncoderConfig:
         for name in ("dim", "num_layers", "mlp_dim"):
             if getattr(self, name) < 1:
                 raise UserError(f"model.{name}={getattr(self, name)} must be at least 1")
-        for name, allowed in (("norm", NORMS), ("activation", tuple(ACTIVATIONS))):
+        choices = {"norm": NORMS, "activation": tuple(ACTIVATIONS), "position_merge": MERGES}
+        for name, allowed in choices.items():
             value = getattr(self, name)
             if value not in allowed:
                 hint = did_you_mean(value, allowed)
                 raise UserError(f"model.{name}={value!r} is not one of {', '.join(allowed)}{hint}")
+        if self.position_merge != "add" and position_schemes.place(self.position) != "input":
+            raise UserError(
+                f"model.position_merge={self.position_merge!r} merges vectors into the input, and "
+                f"model.position={position_schemes.name_of(self.position)!r} has none there: "
+                f"set model.position_merge=add"
+            )
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
 
@@ -138,6 +151,9 @@ class Encoder(nnx.Module):
             max_length=config.max_length,
             rngs=rngs,
         )
+        # Positions as wide as the input, so that the map back takes twice its width.
+        concat = config.position_merge == "concat"
+        self.merge = Linear(2 * config.dim, config.dim, rngs=rngs) if concat else None
         self.dropout = Dropout(config.dropout_rate)
         self.blocks = nnx.List(
             [
@@ -166,8 +182,17 @@ class Encoder(nnx.Module):
         """
         if positions is None:
             positions = segments.default_positions(x.shape[1], segment_ids)
-        x = self.position.embed(x.astype(self.config.dtype), positions)
+        x = self._with_positions(x.astype(self.config.dtype), positions)
         x = self.dropout(x, rngs=rngs)
         for block in self.blocks:
             x = block(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
         return x if self.norm is None else self.norm(x)
+
+    def _with_positions(self, x, positions):
+        vectors = self.position.vectors(positions)
+        if vectors is None:
+            return x
+        vectors = vectors.astype(x.dtype)
+        if self.merge is None:
+            return x + vectors
+        return self.merge(jnp.concatenate([x, jnp.broadcast_to(vectors, x.shape)], axis=-1))

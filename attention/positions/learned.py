@@ -1,49 +1,46 @@
-"""Learned positions: a table with a vector for each position, added to the model's input.
+"""Learned positions: a table with a vector for each position, for the model's input.
 
 Attention Is All You Need (2017), arXiv 1706.03762, section 3.5. `max_length` × d parameters; a
 position that the table lacks is an error.
 """
 
+from dataclasses import dataclass
+
 import jax.numpy as jnp
 from flax import nnx
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from attention.errors import UserError
-from attention.positions.none import NoPosition
+from attention.positions import scheme
+from attention.positions.scheme import PositionScheme
 
 PLACE = "input"
 
 
-class Learned(NoPosition):
-    """Adds the row of a table, `embedding` [max_length d], that belongs to the position."""
+@dataclass(frozen=True)
+class Config:
+    """No options."""
+
+
+class Learned(PositionScheme):
+    """Looks positions up in a table, `embedding` [max_length w]."""
 
     def __init__(self, width: int, max_length: int, *, rngs: nnx.Rngs):
         table = nnx.initializers.normal(0.02)(rngs.params(), (max_length, width), jnp.float32)
         self.embedding = nnx.Param(table)
 
-    def embed(
-        self, x: Float[Array, "b t d"], positions: Int[Array, "#b t"]
-    ) -> Float[Array, "b t d"]:
-        """Adds the rows of the table.
-
-        Raises:
-            UserError: a position is past the table. Inside jit, where its value is not known, the
-                result of such a position is NaN, so that it cannot pass for a right one.
-        """
-        table = self.embedding[...]
-        max_length = table.shape[0]
-        if not isinstance(positions, Tracer) and jnp.max(positions) >= max_length:
-            raise UserError(
-                f"position {int(jnp.max(positions))} is past the last learned one, "
-                f"{max_length - 1}: raise data.max_length, or choose another model.position"
-            )
-        rows = jnp.take(table, positions, axis=0, mode="fill", fill_value=jnp.nan)
-        return x + rows.astype(x.dtype)
+    def vectors(self, positions: Int[Array, "#b t"]) -> Float[Array, "#b t w"]:
+        """Returns the rows of the table; a position past it: see `scheme.rows`."""
+        return scheme.rows("learned", self.embedding[...], positions)
 
 
-def make(width: int, *, max_length: int | None, rngs: nnx.Rngs) -> Learned:
+def make(
+    config: Config,
+    width: int,
+    *,
+    num_heads: int,
+    max_length: int | None,
+    causal: bool,
+    rngs: nnx.Rngs,
+) -> Learned:
     """Makes the table; raises UserError without a max_length."""
-    if max_length is None:
-        raise UserError("model.position='learned' needs data.max_length: the size of its table")
-    return Learned(width, max_length, rngs=rngs)
+    return Learned(width, scheme.table_length("learned", max_length), rngs=rngs)

@@ -1,27 +1,27 @@
-"""No positions: attention sees a set. Also the base of all schemes, whose hooks do nothing."""
+"""No positions: attention sees a set."""
+
+from dataclasses import dataclass
 
 from flax import nnx
-from jaxtyping import Array, Float, Int
+
+from attention.positions.scheme import PositionScheme
 
 PLACE = "nowhere"
 
 
-class NoPosition(nnx.Module):
-    """The hooks of a position scheme; a scheme overrides the one for the place where it acts."""
-
-    def embed(
-        self, x: Float[Array, "b t d"], positions: Int[Array, "#b t"]
-    ) -> Float[Array, "b t d"]:
-        """Marks the model's input with its positions."""
-        return x
-
-    def rotate(
-        self, x: Float[Array, "b t n h"], positions: Int[Array, "#b t"]
-    ) -> Float[Array, "b t n h"]:
-        """Marks queries or keys with their positions, inside attention."""
-        return x
+@dataclass(frozen=True)
+class Config:
+    """No options."""
 
 
-def make(width: int, *, max_length: int | None, rngs: nnx.Rngs) -> NoPosition:
+def make(
+    config: Config,
+    width: int,
+    *,
+    num_heads: int,
+    max_length: int | None,
+    causal: bool,
+    rngs: nnx.Rngs,
+) -> PositionScheme:
     """Makes the scheme that does nothing."""
-    return NoPosition()
+    return PositionScheme()

@@ -117,11 +117,51 @@ def test_bfloat16_near_float32():
         ({"num_layers": 0}, r"model\.num_layers=0"),
         ({"position": "rotary"}, "model.position='rotary'"),
         ({"position": "learned", "max_length": None}, "max_length"),
+        ({"position_merge": "join"}, r"model\.position_merge='join'.*add, concat"),
+        ({"position": "rope", "position_merge": "concat"}, r"model\.position_merge.*'rope'"),
+        ({"position": "none", "position_merge": "concat"}, r"model\.position_merge.*'none'"),
+        ({"position": None, "position_merge": "concat"}, r"model\.position_merge.*'none'"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):
     with pytest.raises(UserError, match=words):
         make(**settings)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("position", ["sinusoidal", "learned", "floater"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_positions_are_added_or_concatenated(position, dtype):
+    x, at = jnp.asarray(random(2, LENGTH, DIM), dtype), jnp.arange(LENGTH)[None] + 3
+    for merge in ("add", "concat"):
+        encoder = make(position=position, position_merge=merge, dtype=dtype)
+        vectors = jnp.broadcast_to(encoder.position.vectors(at).astype(dtype), x.shape)
+        if merge == "add":
+            want = x + vectors
+        else:
+            assert encoder.merge.kernel.shape == (2 * DIM, DIM)
+            want = encoder.merge(jnp.concatenate([x, vectors], axis=-1))
+        # What the blocks make of an input without positions.
+        encoder.merge, got = None, encoder(x, positions=at)
+        encoder.position = positions.make("none", DIM, rngs=nnx.Rngs(0))
+        np.testing.assert_array_equal(got, encoder(want))
+
+
+@pytest.mark.fast
+def test_only_concatenation_has_a_map():
+    assert make(position_merge="add").merge is None
+    assert make(position_merge="add", position="rope").merge is None
+    kernel = make(position_merge="concat").merge.kernel[...]
+    assert np.abs(kernel[DIM:]).max() > 0.1  # positions count from the start
+
+
+@pytest.mark.fast
+def test_position_is_a_name_or_a_config():
+    config = positions.get("floater").Config(hidden_dim=3)
+    encoder = make(position=config)
+    assert encoder.position.hidden_kernel.shape == (DIM + 1, 3)
+    x = random(2, LENGTH, DIM)
+    np.testing.assert_array_equal(make(position=None)(x), make(position="none")(x))
 
 
 @pytest.mark.fast

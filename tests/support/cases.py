@@ -1,4 +1,8 @@
-"""Which variants, options and positions the conformance suite runs over."""
+"""Which variants, options and positions the conformance suite runs over.
+
+Each variant has a base case of each mode, run by `make test`; the cases that change one option, or
+the position scheme, are `slow` and run by `make test-full`, but for those of `scaled_dot`.
+"""
 
 from __future__ import annotations
 
@@ -8,54 +12,129 @@ import importlib.util
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import pytest
+
 from attention import positions, variants
 
 # Sizes that differ pairwise, so that a swapped axis cannot fit; heads have several divisors.
 BATCH, QUERIES, KEYS, HEADS, HEAD_DIM = 3, 5, 7, 4, 6
 LENGTH, DIM, CONTEXT_DIM = 11, 24, 10
+FULLY_TESTED = "scaled_dot"
+# The position schemes that `attend` takes the arrays of.
+WITH_ARRAYS = ("alibi", "t5", "shaw")
+
+Options = tuple[tuple[str, Any], ...]
 
 
 class LayerCase(NamedTuple):
-    """One layer to make: a variant, one of its options set, a position scheme."""
+    """One layer to make: a variant, its options, a position scheme."""
 
     name: str
-    options: tuple[tuple[str, Any], ...] = ()
-    position: str | None = None
+    options: Options = ()
+    position: Any = None
 
     def __str__(self) -> str:
         parts = [self.name, *(f"{key}={value}" for key, value in self.options)]
+        return "-".join([*parts, str(self.position)] if self.position else parts)
+
+
+class AttendCase(NamedTuple):
+    """One call of `attend`: a variant, key heads, direction, options, the arrays of a scheme."""
+
+    name: str
+    kv_heads: int = HEADS
+    causal: bool = False
+    options: Options = ()
+    position: str | None = None
+
+    def __str__(self) -> str:
+        direction = "causal" if self.causal else "bidirectional"
+        options = (f"{key}={value}" for key, value in self.options)
+        parts = [self.name, f"kv{self.kv_heads}", direction, *options]
         return "-".join([*parts, self.position] if self.position else parts)
 
 
-def option_sets(name: str) -> list[tuple[tuple[str, Any], ...]]:
-    """Returns the defaults, then each example value that a Config field declares, alone."""
-    fields = dataclasses.fields(variants.get(name).Config)
-    examples = [(f.name, value) for f in fields for value in f.metadata.get("examples", ())]
-    return [(), *((example,) for example in examples)]
+def fields(name: str) -> tuple[dataclasses.Field, ...]:
+    """Returns the options of a variant."""
+    return dataclasses.fields(variants.get(name).Config)
 
 
-def layer_cases(mode: str) -> list[LayerCase]:
-    """Returns every variant that has the mode, over its options and over inner positions."""
-    inner = [name for name in positions.names() if positions.place(name) == "attention"]
+def small_options(name: str) -> Options:
+    """Returns options that make a variant do at these sizes what it does at large ones.
+
+    `metadata["small"]` of a Config field says so: a window of 64 hides nothing of 11 tokens.
+    """
+    return tuple((f.name, f.metadata["small"]) for f in fields(name) if "small" in f.metadata)
+
+
+def option_sets(name: str, *, of_layer: bool) -> list[Options]:
+    """Returns the small options with each example value that a Config field declares, alone."""
+    small = small_options(name)
+    examples = [
+        (f.name, value)
+        for f in fields(name)
+        for value in f.metadata.get("examples", ())
+        if of_layer or not f.metadata.get("layer")
+    ]
+    return [
+        (*(option for option in small if option[0] != example[0]), example) for example in examples
+    ]
+
+
+def inner_positions(name: str) -> list[Any]:
+    """Returns the schemes that act inside a variant's attention, and each of their options."""
+    found: list[Any] = []
+    for scheme in getattr(variants.get(name), "POSITIONS", ()):
+        config = positions.get(scheme).Config
+        found.append(scheme)
+        found += [
+            config(**{f.name: value})
+            for f in dataclasses.fields(config)
+            for value in f.metadata.get("examples", ())
+        ]
+    return found
+
+
+def layer_cases(mode: str) -> list[Any]:
+    """Returns every variant that has the mode: the base case, options and inner positions."""
     cases = []
     for name in variants.names():
-        if mode in variants.get(name).MODES:
-            cases += [LayerCase(name, options) for options in option_sets(name)]
-            cases += [LayerCase(name, (), position) for position in inner if mode != "cross"]
+        if mode not in variants.get(name).MODES:
+            continue
+        small = small_options(name)
+        cases.append(LayerCase(name, small))
+        more = [LayerCase(name, options) for options in option_sets(name, of_layer=True)]
+        if mode != "cross":
+            more += [LayerCase(name, small, position) for position in inner_positions(name)]
+        cases += _marked(name, more)
     return cases
 
 
-def attend_cases() -> list[tuple[str, int, bool]]:
-    """Returns (variant, key heads, causal) for every variant that is a function of q, k, v."""
+def attend_cases() -> list[Any]:
+    """Returns the calls of every variant that is a function of q, k, v."""
     cases = []
     for name in variants.names():
         variant = variants.get(name)
-        if hasattr(variant, "attend"):
-            fields = {f.name for f in dataclasses.fields(variant.Config)}
-            shared = (HEADS // 2, 1) if "num_kv_heads" in fields else ()
-            for kv_heads in (HEADS, *shared):
-                modes = [(False, "bidirectional"), (True, "causal")]
-                cases += [(name, kv_heads, causal) for causal, m in modes if m in variant.MODES]
+        if not hasattr(variant, "attend"):
+            continue
+        small, modes = small_options(name), variant.MODES
+        shared = HEADS // 2 if "num_kv_heads" in {f.name for f in fields(name)} else HEADS
+        directions = [c for c, m in ((True, "causal"), (False, "bidirectional")) if m in modes]
+        base = [AttendCase(name, shared, directions[0], small)]
+        base += [AttendCase(name, HEADS, c, small) for c in directions[1:]]
+        more = [AttendCase(name, kv, c, small) for kv in (HEADS, 1, shared) for c in directions]
+        more = [case for case in more if case not in base and (shared < HEADS or case.kv_heads > 1)]
+        last = directions[-1]
+        sets = option_sets(name, of_layer=False)
+        more += [AttendCase(name, shared, last, options) for options in sets]
+        schemes = getattr(variant, "POSITIONS", ())
+        more += [
+            AttendCase(name, shared, c, small, scheme)
+            for scheme in WITH_ARRAYS
+            if scheme in schemes
+            for c in directions
+        ]
+        cases += base + _marked(name, more)
     return cases
 
 
@@ -64,3 +143,9 @@ def reference(name: str) -> ModuleType | None:
     if importlib.util.find_spec(f"reference.{name}") is None:
         return None
     return importlib.import_module(f"reference.{name}")
+
+
+def _marked(name: str, cases: list[Any]) -> list[Any]:
+    if name == FULLY_TESTED:
+        return cases
+    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]

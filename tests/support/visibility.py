@@ -29,3 +29,15 @@ def visible_pairs(
             if not same or segment_ids[b, i] == 0:
                 sees[b, n, i, j] = False
     return sees
+
+
+def window_pairs(
+    t: int, s: int, *, left: int, right: int, dilation: int = 1, query_offset=None, causal=False
+) -> np.ndarray:
+    """Returns bool [#b 1 t s]: j − i in −d·left … d·right, in steps of d; causal: none ahead."""
+    offsets = np.atleast_1d(0 if query_offset is None else query_offset)
+    sees = np.zeros((len(offsets), 1, t, s), bool)
+    for b, i, j in np.ndindex(len(offsets), t, s):
+        steps, rest = divmod(j - i - int(offsets[b]), dilation)
+        sees[b, 0, i, j] = rest == 0 and -left <= steps <= (0 if causal else right)
+    return sees

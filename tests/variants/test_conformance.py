@@ -8,19 +8,20 @@ from types import ModuleType
 import pytest
 from support import attend_checks, layer_checks
 from support.attend_checks import AttendProbe
-from support.cases import attend_cases, layer_cases, reference
+from support.cases import AttendCase, attend_cases, layer_cases, reference
 from support.layer_checks import LayerProbe
 
 from attention import variants
 
-# A probe compiles; the checks of one case share it.
-layer_probe = functools.cache(LayerProbe)
+# A probe compiles; the checks of one case share it. Not all are kept: a few hundred programs are
+# heavy, and the checks of a case come together.
+layer_probe = functools.lru_cache(maxsize=4)(LayerProbe)
 MODES = {"bidirectional", "causal", "cross", "decode", "packed"}
 
 
-@functools.cache
-def attend_probe(name: str, kv_heads: int, causal: bool) -> AttendProbe:
-    return AttendProbe(name, kv_heads, causal, needed_reference(name))
+@functools.lru_cache(maxsize=4)
+def attend_probe(case: AttendCase) -> AttendProbe:
+    return AttendProbe(case, needed_reference(case.name))
 
 
 def needed_reference(name: str) -> ModuleType:
@@ -29,42 +30,45 @@ def needed_reference(name: str) -> ModuleType:
     if found is None:
         pytest.fail(
             f"variant {name!r} has no witness: write tests/reference/{name}.py, its formula in "
-            "float64 NumPy (tests/reference/scaled_dot.py shows how)",
+            "float64 NumPy (tests/reference/additive.py shows how)",
             pytrace=False,
         )
     return found
 
 
-def over(mode: str, checks):
-    """Parametrises over the cases of a mode and the checks, the checks of a case together."""
-    pairs = [(case, check) for case in layer_cases(mode) for check in checks]
-    return pytest.mark.parametrize(
-        ("case", "check"), pairs, ids=[f"{case}-{check.__name__}" for case, check in pairs]
-    )
+def over(cases, checks):
+    """Parametrises over cases and checks, the checks of a case together."""
+    pairs = []
+    for given in cases:
+        case, marks = (given.values[0], given.marks) if hasattr(given, "values") else (given, ())
+        pairs += [
+            pytest.param(case, check, marks=marks, id=f"{case}-{check.__name__}")
+            for check in checks
+        ]
+    return pytest.mark.parametrize(("case", "check"), pairs)
 
 
-@pytest.mark.parametrize("check", attend_checks.ALL, ids=lambda check: check.__name__)
-@pytest.mark.parametrize(("name", "kv_heads", "causal"), attend_cases())
-def test_attend(name, kv_heads, causal, check):
-    check(attend_probe(name, kv_heads, causal))
+@over(attend_cases(), attend_checks.ALL)
+def test_attend(case, check):
+    check(attend_probe(case))
 
 
-@over("bidirectional", layer_checks.BIDIRECTIONAL)
+@over(layer_cases("bidirectional"), layer_checks.BIDIRECTIONAL)
 def test_bidirectional_layer(case, check):
     check(layer_probe(case))
 
 
-@over("causal", layer_checks.CAUSAL)
+@over(layer_cases("causal"), layer_checks.CAUSAL)
 def test_causal_layer(case, check):
     check(layer_probe(case, causal=True))
 
 
-@over("decode", layer_checks.DECODE)
+@over(layer_cases("decode"), layer_checks.DECODE)
 def test_decoding_layer(case, check):
     check(layer_probe(case, causal=True))
 
 
-@over("cross", layer_checks.CROSS)
+@over(layer_cases("cross"), layer_checks.CROSS)
 def test_cross_layer(case, check):
     check(layer_probe(case, context=True))
 
@@ -79,12 +83,12 @@ def test_modes_are_known(name):
 
 @pytest.mark.fast
 @pytest.mark.parametrize("name", variants.names())
-def test_every_variant_with_attend_has_a_reference(name):
-    if hasattr(variants.get(name), "attend"):
-        assert callable(needed_reference(name).attend)
+def test_every_variant_has_a_reference(name):
+    wanted = "attend" if hasattr(variants.get(name), "attend") else "forward"
+    assert callable(getattr(needed_reference(name), wanted))
 
 
 @pytest.mark.fast
 def test_a_variant_without_reference_fails_and_says_what_to_write():
     with pytest.raises(pytest.fail.Exception, match=r"write tests/reference/made_up\.py"):
-        attend_probe("made_up", 1, False)
+        attend_probe(AttendCase("made_up"))

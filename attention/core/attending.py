@@ -1,33 +1,19 @@
-"""Exact attention: one function for every variant that has weights.
+"""Exact attention over whole sequences: checks, conditions, and how the work is cut up."""
 
-The order inside a row of scores is: score → mask → normalizer → weights · V, with scores and
-normalizer in float32 whatever the activations are. Every step is a pure function of some queries
-and all keys.
-"""
+from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from jaxtyping import Array, Bool, Float, Int
 
+from attention.core import implementations
+from attention.core.block import attend_block, weights_block
+from attention.core.chunked import Inputs, attend_chunked
+from attention.core.dropout import Drop
+from attention.core.parts import Parts
+from attention.core.selected import attend_selected
 from attention.ops import masks
-from attention.ops.heads import unfold_groups
-from attention.ops.products import value_product
-
-Offset = int | Int[Array, ""] | Int[Array, " b"]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What an exact variant is made of.
-
-    Attributes:
-        score: (q [b t n h], k [b s k h]) → scores [b n t s], float32.
-        normalizer: (scores [b n t s], visible [b n t s] | None) → weights [b n t s].
-    """
-
-    score: Callable[[Array, Array], Array]
-    normalizer: Callable[[Array, Array | None], Array]
+from attention.ops.masks import Conditions, Offset
 
 
 def attend(
@@ -36,36 +22,52 @@ def attend(
     k: Float[Array, "b s k h"],
     v: Float[Array, "b s k h_v"],
     *,
+    arrays: Mapping[str, Array],
     mask: Bool[Array, "#b #n #t #s"] | None = None,
     causal: bool = False,
     query_offset: Offset | None = None,
     segment_ids: Int[Array, "b t"] | None = None,
     key_segment_ids: Int[Array, "b s"] | None = None,
-    drop: Callable[[Array], Array] | None = None,
+    positions: Int[Array, "#b t"] | None = None,
+    key_index: Int[Array, "#b s"] | None = None,
+    implementation: str = "auto",
+    block_size: int | None = None,
+    drop: Drop | None = None,
 ) -> Float[Array, "b t n h_v"]:
     """Returns the weighted sums of the values, in their type; zeros for a query that sees no key.
 
     Args:
-        parts: score and normalizer.
+        parts: the mechanism.
         q: queries.
         k, v: keys and values, each head of which serves n/k query heads that follow each other.
-        mask, causal, query_offset, segment_ids, key_segment_ids: who sees whom, all ANDed; see
-            `masks.conditions`.
-        drop: weights → weights, applied before the values are weighed: a layer's dropout.
+        arrays: the arrays of the parts, by name.
+        mask, causal, query_offset, …, key_index: who sees whom, all ANDed; see `masks.conditions`.
+        implementation: one of `implementations.NAMES`.
+        block_size: queries a block; None = what suits.
+        drop: dropout of the weights.
 
     Raises:
         ValueError: shapes, masks or ids that do not fit; causal with t ≠ s and no query_offset.
     """
-    conditions = masks.conditions(
-        _scores_shape(q, k, v),
+    given = _conditions(
+        parts,
+        scores_shape(q, k, v),
         mask=mask,
         causal=causal,
         query_offset=query_offset,
         segment_ids=segment_ids,
         key_segment_ids=key_segment_ids,
+        positions=positions,
+        key_index=key_index,
     )
-    given = _weights(parts, q, k, conditions)
-    return _weigh(given if drop is None else drop(given), v)
+    way = implementations.choose(implementation, length=k.shape[1], size=q.shape[3], dtype=q.dtype)
+    inputs = Inputs(q, k, v, given, dict(arrays), drop)
+    if way.name == "plain":
+        return attend_block(parts, inputs.arrays, q, k, v, given, drop)
+    aligned = query_offset is None and key_index is None
+    if parts.pattern is not None and aligned:
+        return attend_selected(parts, inputs)
+    return attend_chunked(parts, inputs, block_size=block_size or way.block_size, aligned=aligned)
 
 
 def weights(
@@ -73,36 +75,34 @@ def weights(
     q: Float[Array, "b t n h"],
     k: Float[Array, "b s k h"],
     *,
+    arrays: Mapping[str, Array],
     mask: Bool[Array, "#b #n #t #s"] | None = None,
     causal: bool = False,
     query_offset: Offset | None = None,
     segment_ids: Int[Array, "b t"] | None = None,
     key_segment_ids: Int[Array, "b s"] | None = None,
+    positions: Int[Array, "#b t"] | None = None,
 ) -> Float[Array, "b n t s"]:
     """Returns the share of each value in `attend` with the same arguments, in float32."""
-    conditions = masks.conditions(
-        _scores_shape(q, k),
+    given = _conditions(
+        parts,
+        scores_shape(q, k),
         mask=mask,
         causal=causal,
         query_offset=query_offset,
         segment_ids=segment_ids,
         key_segment_ids=key_segment_ids,
+        positions=positions,
     )
-    return _weights(parts, q, k, conditions)
+    return weights_block(parts, dict(arrays), q, k, given)
 
 
-def _weights(parts: Parts, q, k, conditions: masks.Conditions):
-    visible = masks.visible(conditions, k.shape[1])
-    return parts.normalizer(parts.score(q, k), visible)
+def _conditions(parts: Parts, shape, **given) -> Conditions:
+    ordered = parts.relative is not None
+    return masks.conditions(shape, pattern=parts.pattern, ordered=ordered, **given)
 
 
-def _weigh(weights, v):
-    b, n, _, s = weights.shape
-    folded = weights.reshape(b, v.shape[2], -1, s)
-    return unfold_groups(value_product(folded, v), n).astype(v.dtype)
-
-
-def _scores_shape(q: Array, k: Array, v: Array | None = None) -> tuple[int, int, int, int]:
+def scores_shape(q: Array, k: Array, v: Array | None = None) -> tuple[int, int, int, int]:
     """Returns (b, n, t, s); raises ValueError unless the arrays fit each other."""
     for name, array in (("q", q), ("k", k), ("v", v)):
         if array is not None and array.ndim != 4:

@@ -1,11 +1,19 @@
-"""Normalizers: from scores to weights, over the keys that a query may see."""
+"""Softmax over the visible keys: exp(e) / Σ exp(e) (Vaswani et al. 2017, arXiv 1706.03762).
+
+O(t·s) time a head; the backward pass keeps the weights and nothing else.
+"""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention.ops.own_array import OwnArray
 
-def softmax(
+ARRAYS: tuple[OwnArray, ...] = ()
+OPTIONS: tuple[str, ...] = ()
+
+
+def normalize(
     scores: Float[Array, "b n t s"], visible: Bool[Array, "#b #n #t #s"] | None
 ) -> Float[Array, "b n t s"]:
     """Returns exp(e) / Σ exp(e) over the visible keys; zeros where a query sees none.

@@ -1,0 +1,116 @@
+"""What layers share that read their input in order: what they refuse, how far a cache reaches.
+
+They have no weights, so a mask can only hide keys from all queries: [b 1 1 s].
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Int
+
+from attention.core.settings import LayerSettings
+from attention.errors import UserError
+from attention.ops.masks import check_mask
+
+
+def check_settings(variant: str, settings: LayerSettings) -> None:
+    """Raises UserError for a position scheme inside the layer."""
+    if settings.position not in (None, "none"):
+        raise UserError(
+            f"position={settings.position!r} means nothing to variant {variant!r}, which has its "
+            f"order built in: choose model.position = none, sinusoidal, learned or floater"
+        )
+
+
+def refuse_context(variant: str, *given: Array | None) -> None:
+    """Raises UserError if the layer is given another sequence, or its ids."""
+    if any(array is not None for array in given):
+        raise UserError(
+            f"variant {variant!r} reads one sequence and has no cross-attention: leave out context "
+            f"and context_segment_ids, or choose a variant with the mode 'cross'"
+        )
+
+
+def visible_keys(
+    shape: tuple[int, int],
+    *,
+    mask: Bool[Array, "#b 1 1 #s"] | None,
+    segment_ids: Int[Array, "b t"] | None = None,
+) -> Bool[Array, "b s"]:
+    """Returns which keys may be read at all.
+
+    Args:
+        shape: batch and number of keys.
+        mask: True = may be read.
+        segment_ids: 0 is padding, and is not read.
+
+    Raises:
+        ValueError: a mask that is not boolean and [b 1 1 s], or ids of another shape.
+    """
+    b, s = shape
+    check_mask(mask, (b, 1, 1, s))
+    if segment_ids is not None and segment_ids.shape != shape:
+        raise ValueError(f"segment_ids has shape {segment_ids.shape}, not {shape}")
+    keys = jnp.ones(shape, jnp.bool_)
+    if mask is not None:
+        keys = keys & mask[:, 0, 0, :]
+    return keys if segment_ids is None else keys & (segment_ids != 0)
+
+
+class Reach(NamedTuple):
+    """How far each row has been decoded; the batch leads every leaf.
+
+    Attributes:
+        position: tokens given so far; where the next one goes.
+        limit: the most there may be.
+        overflow: True once more were given: outputs since then are not to be used.
+    """
+
+    position: Int[Array, " b"]
+    limit: Int[Array, " b"]
+    overflow: Bool[Array, " b"]
+
+
+def start(batch: int, max_length: int) -> Reach:
+    """Returns the reach of rows without tokens."""
+    zeros = jnp.zeros((batch,), jnp.int32)
+    return Reach(zeros, jnp.full((batch,), max_length, jnp.int32), jnp.zeros((batch,), jnp.bool_))
+
+
+def advance(
+    reach: Reach, num_new: int, *, mask: Bool[Array, "#b 1 1 #s"] | None
+) -> tuple[Reach, Bool[Array, "b t"], Bool[Array, "b t"]]:
+    """Returns the reach after num_new more tokens, which of them fit, and which may be read.
+
+    Args:
+        reach: before them.
+        num_new: tokens t.
+        mask: True = may be read; its keys are all tokens from position 0 on, and tokens past its
+            end may not be read.
+
+    Raises:
+        ValueError: a mask that is not [b 1 1 s].
+        UserError: the tokens do not fit. Inside jit, where the position is not known, those that
+            do not fit are left out, and `overflow` is set.
+    """
+    end = reach.position + num_new
+    if not isinstance(end, Tracer) and jnp.any(end > reach.limit):
+        raise UserError(
+            f"decoding {num_new} more after position {int(jnp.max(reach.position))} goes past the "
+            f"cache's max_length={int(jnp.min(reach.limit))}: make the cache longer, or stop "
+            f"earlier"
+        )
+    index = reach.position[:, None] + jnp.arange(num_new, dtype=jnp.int32)[None, :]
+    fits = index < reach.limit[:, None]
+    readable = fits
+    if mask is not None:
+        num_keys = mask.shape[-1] if mask.ndim else 1
+        keys = visible_keys((index.shape[0], num_keys), mask=mask)
+        if num_keys == 1:  # one value for all keys
+            readable = fits & keys
+        else:
+            last = jnp.minimum(index, num_keys - 1)
+            shown = jnp.take_along_axis(keys, last, axis=1) & (index < num_keys)
+            readable = fits & shown
+    return Reach(end, reach.limit, reach.overflow | (end > reach.limit)), fits, readable

@@ -1,0 +1,86 @@
+"""Windows: a query sees the keys that are near it, or every d-th of those.
+
+Longformer (2020), arXiv 2004.05150, section 3.1. The query itself is always seen and not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Array, Bool
+
+from attention.errors import UserError
+from attention.ops.masks import Tokens
+from attention.ops.selection import Blocks
+
+# Smaller blocks read fewer keys in vain, larger ones multiply larger matrices.
+SMALLEST_BLOCK, LARGEST_BLOCK = 16, 128
+
+
+@dataclass(frozen=True)
+class Window:
+    """Query i sees key j iff j − i is one of −d·left, …, −d, 0, d, …, d·right.
+
+    Attributes:
+        left, right: keys seen on each side.
+        dilation: d; the steps between them.
+    """
+
+    left: int
+    right: int
+    dilation: int = 1
+
+    @property
+    def reach(self) -> int:
+        """How far back a query sees: what decoding has to keep."""
+        return self.left * self.dilation
+
+    def features(self, tokens: Tokens) -> dict[str, Array]:
+        return {}
+
+    def visible(self, queries: Tokens, keys: Tokens) -> Bool[Array, "#b t s"]:
+        distance = keys.index[:, None, :] - queries.index[:, :, None]
+        near = (distance >= -self.reach) & (distance <= self.right * self.dilation)
+        return near if self.dilation == 1 else near & (distance % self.dilation == 0)
+
+    def groups(self, tokens: Tokens) -> tuple[Blocks, ...]:
+        """One group: the tokens of one remainder modulo d after those of another."""
+        length = tokens.index.shape[1]
+        size = _block_size(max(self.left, self.right))
+        each = -(-length // (self.dilation * size)) * size  # tokens of one remainder, and none
+        places = np.arange(each)[None, :] * self.dilation + np.arange(self.dilation)[:, None]
+        num_blocks = each // size
+        before, after = -(-self.left // size), -(-self.right // size)
+        block = np.arange(num_blocks)[:, None] + np.arange(-before, after + 1)[None, :]
+        block = np.where((block >= 0) & (block < num_blocks), block, -(10**9))
+        reads = block[None] + num_blocks * np.arange(self.dilation)[:, None, None]
+        reads = np.maximum(reads.reshape(1, -1, before + after + 1), -1)
+        return (Blocks(self, places.reshape(-1), size, reads),)
+
+    def full_rows(self, tokens: Tokens) -> None:
+        return None
+
+
+def make_window(window: int | tuple[int, int] | None, *, causal: bool, dilation: int = 1) -> Window:
+    """Returns the window of an option `window`: w on each side, or (left, right).
+
+    Raises:
+        UserError: not one or two whole numbers of 0 or more, or a dilation below 1.
+    """
+    sides = (window, window) if isinstance(window, int) else window
+    is_pair = isinstance(sides, tuple | list) and len(sides) == 2
+    if not is_pair or any(not isinstance(w, int) or isinstance(w, bool) or w < 0 for w in sides):
+        raise UserError(
+            f"model.attention.window={window!r}: expected the number of keys seen on each side, "
+            "0 or more, or two of them (left, right)"
+        )
+    if isinstance(dilation, bool) or not isinstance(dilation, int) or dilation < 1:
+        raise UserError(f"model.attention.dilation={dilation!r}: expected an int of 1 or more")
+    left, right = sides
+    return Window(left, 0 if causal else right, dilation)
+
+
+def _block_size(reach: int) -> int:
+    rounded = -(-reach // SMALLEST_BLOCK) * SMALLEST_BLOCK
+    return min(max(rounded, SMALLEST_BLOCK), LARGEST_BLOCK)

@@ -1,0 +1,27 @@
+"""α-entmax: from softmax (α → 1) to sparsemax (α = 2), by an option.
+
+Sparse Sequence-to-Sequence Models (Peters et al. 2019), arXiv 1905.05702; α is `alpha`, in (1, 2].
+Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
+"""
+
+from dataclasses import dataclass, field
+
+from attention.core.exact import ExactConfig, fixed
+from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.parts import Score
+from attention.ops import scores
+
+MODES = ALL_MODES
+PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
+
+
+@dataclass(frozen=True)
+class Config(ExactConfig):
+    """The options of the exact core; `normalizer` is what the name says."""
+
+    normalizer: str = fixed("entmax")
+    alpha: float = field(default=1.5, metadata={"examples": (1.2, 2.0)})
+
+
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot))
+attend, weights, make = VARIANT.attend, VARIANT.weights, VARIANT.make

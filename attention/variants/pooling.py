@@ -1,0 +1,85 @@
+"""The mean of the values that are visible, where attention stands: a baseline.
+
+out_i = (1/c_i) Σ v_j over the c_i keys that query i sees: exact attention whose scores are all 0.
+The layer has values and an out projection, no queries and no keys. Time t·s·h, memory t·s per head.
+`attend` reads no more of q than its shape. Order shows through masks and windows only: there are
+no positions in scores that do not look.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float
+
+from attention import positions as position_schemes
+from attention.core.cache import KeyValueCache, empty_cache
+from attention.core.exact import ExactConfig, fixed
+from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.layer import AttentionLayer
+from attention.core.linear import Linear
+from attention.core.parts import Score
+from attention.core.settings import LayerSettings
+from attention.errors import UserError
+
+MODES = ALL_MODES
+POSITIONS = ()  # none of those that act inside attention
+PERMUTATION_EQUIVARIANT = True
+
+
+@dataclass(frozen=True)
+class Config(ExactConfig):
+    """The options of the exact core that say who sees whom, and how it is computed."""
+
+    normalizer: str = fixed("softmax")
+    num_kv_heads: int | None = fixed(None)
+    softcap: float | None = fixed(None)
+    qk_norm: str = fixed("none")
+
+
+class PoolingLayer(AttentionLayer):
+    """Linear in → mean → linear out."""
+
+    def __init__(
+        self, variant: ExactVariant, config: Config, settings: LayerSettings, *, rngs: nnx.Rngs
+    ):
+        """Raises UserError for a position scheme inside attention."""
+        name = position_schemes.name_of(settings.position)
+        if name != "none":
+            raise UserError(
+                f"position={name!r} means nothing to variant 'pooling', which weighs all keys "
+                f"alike: choose model.position = none, sinusoidal, learned or floater"
+            )
+        super().__init__(variant, config, settings, rngs=rngs)
+
+    def make_projections(self, rngs: nnx.Rngs) -> None:
+        settings = self.settings
+        width = settings.num_heads * settings.head_dim
+        self.value = Linear(settings.context_dim, width, rngs=rngs)
+        self.out = Linear(width, settings.dim, rngs=rngs)
+
+    def queries_and_keys(self, x, context, segment_ids, positions):
+        """Returns zeros of size 1, which say how many there are."""
+        self.check_context(context)
+        heads, dtype = self.settings.num_heads, self.settings.dtype
+        keys = x if context is None else context
+        return tuple(jnp.zeros((*y.shape[:2], heads, 1), dtype) for y in (x, keys))
+
+    def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
+        """Returns an empty cache; its keys have size 1."""
+        settings = self.settings
+        return empty_cache(
+            *(batch, max_length, settings.num_heads, 1, settings.dtype),
+            value_dim=settings.head_dim,
+            reach=self._reach,
+        )
+
+
+def no_score(q: Float[Array, "b t n h"], k: Float[Array, "b s k h"]) -> Float[Array, "b n t s"]:
+    """Returns zeros."""
+    b, t, n, _ = q.shape
+    return jnp.zeros((b, n, t, k.shape[1]), jnp.float32)
+
+
+VARIANT = ExactVariant(Config, Score(no_score), layer=PoolingLayer)
+attend, weights, make = VARIANT.attend, VARIANT.weights, VARIANT.make

@@ -1,0 +1,27 @@
+"""ReLU attention: negative scores weigh nothing.
+
+Replacing softmax with ReLU in Vision Transformers (Wortsman et al. 2023), arXiv 2309.08586:
+relu(e) / c, c the number of keys that the query sees.
+Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
+"""
+
+from dataclasses import dataclass
+
+from attention.core.exact import ExactConfig, fixed
+from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.parts import Score
+from attention.ops import scores
+
+MODES = ALL_MODES
+PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
+
+
+@dataclass(frozen=True)
+class Config(ExactConfig):
+    """The options of the exact core; `normalizer` is what the name says."""
+
+    normalizer: str = fixed("relu")
+
+
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot))
+attend, weights, make = VARIANT.attend, VARIANT.weights, VARIANT.make

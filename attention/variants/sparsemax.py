@@ -1,0 +1,26 @@
+"""Sparsemax: scores projected on the simplex, so that far keys weigh exactly nothing.
+
+From Softmax to Sparsemax (Martins and Astudillo 2016), arXiv 1602.02068.
+Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
+"""
+
+from dataclasses import dataclass
+
+from attention.core.exact import ExactConfig, fixed
+from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.parts import Score
+from attention.ops import scores
+
+MODES = ALL_MODES
+PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
+
+
+@dataclass(frozen=True)
+class Config(ExactConfig):
+    """The options of the exact core; `normalizer` is what the name says."""
+
+    normalizer: str = fixed("sparsemax")
+
+
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot))
+attend, weights, make = VARIANT.attend, VARIANT.weights, VARIANT.make

@@ -1,0 +1,26 @@
+"""ReLU weights that sum to one: the plain sum rule.
+
+relu(e) / Σ relu(e), zeros where no score is above 0: [2, 5, 3] becomes [.2, .5, .3].
+Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
+"""
+
+from dataclasses import dataclass
+
+from attention.core.exact import ExactConfig, fixed
+from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.parts import Score
+from attention.ops import scores
+
+MODES = ALL_MODES
+PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
+
+
+@dataclass(frozen=True)
+class Config(ExactConfig):
+    """The options of the exact core; `normalizer` is what the name says."""
+
+    normalizer: str = fixed("sum")
+
+
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot))
+attend, weights, make = VARIANT.attend, VARIANT.weights, VARIANT.make

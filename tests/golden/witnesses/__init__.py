@@ -1,0 +1,1 @@
+"""One file a library: each builds golden files and checks them against the formula in NumPy."""

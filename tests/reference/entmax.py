@@ -1,0 +1,9 @@
+"""The scores of scaled dot-product attention, normalized otherwise: arXiv 1905.05702."""
+
+from __future__ import annotations
+
+from reference.exact import Exact
+from reference.scaled_dot import score
+
+EXACT = Exact(score, normalizer="entmax")
+weights, attend = EXACT.weights, EXACT.attend
