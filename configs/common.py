@@ -64,6 +64,37 @@ def attention_section(variant: str) -> ConfigDict:
     return section
 
 
+def default_position(variant: str) -> str:
+    """Returns the position scheme that suits a variant: rotary, where it has queries and keys."""
+    from attention import variants
+
+    module = variants.get(variant)
+    if "rope" in getattr(module, "POSITIONS", ()):
+        return "rope"
+    # What is blind to order needs it from the input; a recurrence or a convolution has its own.
+    return "sinusoidal" if getattr(module, "PERMUTATION_EQUIVARIANT", False) else "none"
+
+
+def default_direction(variant: str) -> str:
+    """Returns "bidirectional", or "two_pass" for a variant that only looks back."""
+    from attention import variants
+
+    modes = variants.get(variant).MODES
+    return "bidirectional" if "bidirectional" in modes else "two_pass"
+
+
+def position_sections() -> ConfigDict:
+    """Returns `model.positions`: the options of each position scheme that has any."""
+    from attention import positions
+
+    sections = ConfigDict()
+    for name in positions.names():
+        section = section_of(positions.get(name).Config)
+        if len(section):
+            sections[name] = section
+    return sections
+
+
 def training_defaults() -> ConfigDict:
     """Returns the keys that every task has, with the defaults that suit most."""
     config = ConfigDict()

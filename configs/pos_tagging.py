@@ -104,13 +104,13 @@ def get_config(arg: str = "") -> ConfigDict:
     config.batch_tokens = size.batch_tokens
     config.train_epochs = size.train_epochs
     config.optimizer.learning_rate = size.learning_rate
-    config.model = _model(size)
+    config.model = _model(size, chosen.variant)
     config.model.attention = common.attention_section(chosen.variant)
     config.data = _data(size)
     return config.lock()
 
 
-def _model(size: _Size) -> ConfigDict:
+def _model(size: _Size, variant: str) -> ConfigDict:
     model = ConfigDict()
     model.dim = size.dim
     model.num_layers = size.num_layers
@@ -119,8 +119,10 @@ def _model(size: _Size) -> ConfigDict:
     model.dropout_rate = size.dropout_rate
     model.norm = "pre"
     model.activation = "gelu"
-    model.position = "rope"
-    model.direction = "bidirectional"
+    model.position = common.default_position(variant)
+    model.position_merge = "add"  # of a scheme at the input
+    model.positions = common.position_sections()
+    model.direction = common.default_direction(variant)
     # A word is its embedding and what its characters say; a dropped word leaves the characters.
     model.use_words = True
     model.use_chars = True

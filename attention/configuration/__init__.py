@@ -4,6 +4,7 @@ from attention.configuration.arguments import merge_arguments, parse_argument
 from attention.configuration.check import check
 from attention.configuration.differences import Difference, continue_with, differences
 from attention.configuration.durations import steps
+from attention.configuration.implementation import choose_implementation
 from attention.configuration.load import load_config, load_module
 from attention.configuration.resolve import resolve
 from attention.configuration.saved import config_hash, from_json, in_hash, read_saved, to_json
@@ -11,6 +12,7 @@ from attention.configuration.saved import config_hash, from_json, in_hash, read_
 __all__ = [
     "Difference",
     "check",
+    "choose_implementation",
     "config_hash",
     "continue_with",
     "differences",

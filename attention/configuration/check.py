@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
@@ -21,7 +20,8 @@ CHOICES = {
     "optimizer.schedule": ("cosine", "inverse_sqrt", "constant"),
     "model.norm": ("pre", "post"),
     "model.activation": ("relu", "gelu", "silu"),
-    "model.direction": ("bidirectional", "causal"),
+    "model.position_merge": ("add", "concat"),
+    "model.direction": ("bidirectional", "causal", "two_pass"),
     "data.pack": ("auto", "always", "never"),
     "data.tag": ("upos", "xpos"),
 }
@@ -90,7 +90,7 @@ def check(config: ConfigDict) -> None:
     _check_sizes(values)
     _check_paths(values)
     if "model.position" in values:
-        _check_position(values["model.position"])
+        _check_position(values)
     if "model.attention.variant" in values:
         _check_variant(config, values)
 
@@ -152,10 +152,33 @@ def _check_paths(values: dict[str, Any]) -> None:
             )
 
 
-def _check_position(name: str) -> None:
+def _check_position(values: dict[str, Any]) -> None:
+    """Refuses wrong options of the chosen scheme, and options of one that is not chosen."""
     from attention import positions  # imports JAX, so after the checks above
 
+    name = values["model.position"]
     positions.get(name)
+    prefix = "model.positions."
+    options: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        if key.startswith(prefix):
+            scheme, _, option = key.removeprefix(prefix).partition(".")
+            options.setdefault(scheme, {})[option] = value
+    for scheme, own in options.items():
+        config = positions.get(scheme).Config(**own)
+        if scheme != name and config != positions.get(scheme).Config():
+            changed = [k for k, v in own.items() if v != getattr(positions.get(scheme).Config(), k)]
+            raise UserError(
+                f"{prefix}{scheme}.{changed[0]}={own[changed[0]]!r} is read only with "
+                f"model.position={scheme}, not with {name}"
+            )
+    if values.get("model.position_merge", "add") != "add" and positions.place(name) != "input":
+        at_input = ", ".join(one for one in positions.names() if positions.place(one) == "input")
+        raise UserError(
+            f"model.position_merge={values['model.position_merge']!r} merges positions into the "
+            f"model's input, where model.position={name} has nothing: set it to add, or "
+            f"model.position to one of {at_input}"
+        )
 
 
 def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
@@ -170,22 +193,56 @@ def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
     except (ValueError, TypeError) as error:
         raise UserError(f"model.attention (variant={name}): {error}") from error
     direction = values.get("model.direction", "bidirectional")
-    if direction not in variant.MODES:
+    mode = "causal" if direction == "two_pass" else direction
+    if mode not in variant.MODES:
         raise UserError(
-            f"model.direction={direction!r} needs a variant with that mode; "
+            f"model.direction={direction!r} needs a variant with the mode {mode!r}; "
             f"variant={name} has {', '.join(sorted(variant.MODES))}"
         )
-    _check_packing(values, name, variant)
+    if "model.position" in values:
+        variants.check_position(name, values["model.position"])
+    _check_packing(values, name, own)
+    if "model.dim" in values and "model.num_heads" in values:
+        _check_layer(values, name, own, causal=mode == "causal")
 
 
-def _check_packing(values: dict[str, Any], name: str, variant: ModuleType) -> None:
+def _check_layer(values: dict[str, Any], name: str, own: dict[str, Any], *, causal: bool) -> None:
+    """Builds a layer without computing anything: what does not fit together is refused here."""
+    from flax import nnx
+
+    from attention import positions, variants
+
+    position = values.get("model.position")
+    prefix = f"model.positions.{position}."
+    options = {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+    inner = None
+    if position is not None and positions.place(position) == "attention":
+        inner = positions.get(position).Config(**options)
+    nnx.eval_shape(
+        lambda: variants.make(
+            name,
+            dim=values["model.dim"],
+            num_heads=values["model.num_heads"],
+            causal=causal,
+            max_length=values.get("data.max_length"),
+            position=inner,
+            rngs=nnx.Rngs(0),
+            **own,
+        )
+    )
+
+
+def _check_packing(values: dict[str, Any], name: str, own: dict[str, Any]) -> None:
+    from attention import variants
+
+    variant = variants.get(name)
     packs, can_pack = values.get("data.pack"), "packed" in variant.MODES
     if packs == "always" and not can_pack:
         raise UserError(
             f"data.pack='always' needs a variant with the mode 'packed'; variant={name} has "
             f"{', '.join(sorted(variant.MODES))}: set data.pack to auto or never"
         )
-    multiple, length = getattr(variant, "PACK_MULTIPLE", 1), values.get("data.max_length")
+    multiple, length = variants.pack_multiple(name, own), values.get("data.max_length")
     if length and packs in ("always", "auto") and can_pack and length % multiple:
         raise UserError(
             f"data.max_length={length} must be a multiple of {multiple}: packed, variant={name} "

@@ -95,7 +95,7 @@ def weigh(
     arrays: Arrays,
     weights: Float[Array, "b n t s"],
     v: Float[Array, "b s k h_v"],
-    distance: Int[Array, "#b t s"] | None,
+    distance: Int[Array, "#b t s"],
 ) -> Float[Array, "b t n h_v"]:
     """Returns Σ weight · value, with what positions add to the values, in the type of v."""
     b, n, _, s = weights.shape

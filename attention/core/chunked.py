@@ -90,9 +90,7 @@ def _over_queries(parts: Parts, inputs: Inputs, *, block_size: int, aligned: boo
 def _block(parts: Parts, inputs: Inputs):
     q, k, v, given, arrays, drop = inputs
     # Closed over, what is not an array (parts, causal, pattern) stays out of the tracing.
-    recomputed = jax.checkpoint(
-        lambda q, k, v: attend_block(parts, arrays, q, k, v, given, drop)
-    )
+    recomputed = jax.checkpoint(lambda q, k, v: attend_block(parts, arrays, q, k, v, given, drop))
     return recomputed(q, k, v)
 
 
@@ -108,7 +106,7 @@ def _loop(parts: Parts, inputs: Inputs, block_size: int):
         "number": jnp.arange(num_blocks),
         "q": split(inputs.q),
         "queries": jax.tree.map(split, inputs.given.queries),
-        "mask": _split(mask, num_blocks, axis=2) if masked_by_query else None,
+        "mask": _split(mask, num_blocks, axis=2) if mask is not None and masked_by_query else None,
     }
 
     def body(x: dict[str, Any]):
@@ -148,7 +146,7 @@ def _over_heads(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array])
         "q": by_head(q, axis=2),
         "k": by_head(k, axis=2),
         "v": by_head(v, axis=2),
-        "mask": by_head(mask, axis=1) if masked_by_head else None,
+        "mask": by_head(mask, axis=1) if mask is not None and masked_by_head else None,
         "arrays": {name: by_head(arrays[name], axis=axis) for name, axis in axes.items()},
     }
 

@@ -16,7 +16,7 @@ from attention import positions as position_schemes
 from attention.core import attending
 from attention.core.exact import ExactConfig
 from attention.core.layer import AttentionLayer
-from attention.core.parts import HeadMix, Parts, Score
+from attention.core.parts import NO_MIX, HeadMix, Parts, Score
 from attention.core.settings import LayerSettings
 from attention.errors import did_you_mean
 from attention.ops import masks
@@ -52,7 +52,7 @@ class ExactVariant:
 
     config: type[ExactConfig]
     score: Score
-    mix: HeadMix = HeadMix()
+    mix: HeadMix = NO_MIX
     pattern: Callable[[Any, bool], Pattern | None] = window_of
     layer: type[AttentionLayer] = AttentionLayer
 

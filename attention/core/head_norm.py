@@ -12,7 +12,7 @@ EPSILON = 1e-6
 
 
 class HeadNorm(nnx.Module):
-    """x / √(mean x² + ε) · gain over the last axis, in float32; "layer" takes the mean off first."""
+    """x / √(mean x² + ε) · gain over each head, in float32; "layer" takes the mean off first."""
 
     def __init__(self, size: int, *, kind: str = "rms", epsilon: float = EPSILON):
         self.gain = nnx.Param(jnp.ones((size,), jnp.float32))

@@ -9,18 +9,8 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int
 
-from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops.masks import check_mask
-
-
-def check_settings(variant: str, settings: LayerSettings) -> None:
-    """Raises UserError for a position scheme inside the layer."""
-    if settings.position not in (None, "none"):
-        raise UserError(
-            f"position={settings.position!r} means nothing to variant {variant!r}, which has its "
-            f"order built in: choose model.position = none, sinusoidal, learned or floater"
-        )
 
 
 def refuse_context(variant: str, *given: Array | None) -> None:

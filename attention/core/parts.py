@@ -53,6 +53,9 @@ class HeadMix:
     arrays: tuple[OwnArray, ...] = ()
 
 
+NO_MIX = HeadMix()
+
+
 @dataclass(frozen=True)
 class Parts:
     """The order within a row: score → head mix → softcap → + bias → mask → normalizer → head mix.
@@ -70,7 +73,7 @@ class Parts:
     score: Score
     normalizer: str = "softmax"
     normalizer_options: tuple[tuple[str, Any], ...] = ()
-    mix: HeadMix = HeadMix()
+    mix: HeadMix = NO_MIX
     softcap: float | None = None
     relative: Relative | None = None
     pattern: Pattern | None = None

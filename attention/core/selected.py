@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.core.block import attend_block, normalize, scores_block, weigh
-from attention.core.chunked import Inputs
+from attention.core.chunked import Inputs, _over_heads
 from attention.core.parts import Parts
 from attention.ops import masks
-from attention.ops.selection import Blocks, Chosen, Selective
+from attention.ops.selection import Blocks, Chosen, Rows, Selective
 
 
 class _Cut(NamedTuple):
@@ -44,17 +44,27 @@ def attend_selected(parts: Parts, inputs: Inputs) -> Float[Array, "b t n h_v"]:
     """
     pattern = parts.pattern
     assert isinstance(pattern, Selective)
-    # Recomputed in the backward pass: several arrays as large as the scores are not kept.
-    out = jax.checkpoint(lambda q, k, v: _attend(parts, pattern, inputs._replace(q=q, k=k, v=v)))(
-        inputs.q, inputs.k, inputs.v
-    )
-    rows = pattern.full_rows(inputs.given.queries)
-    return out if rows is None else attend_rows(parts, inputs, rows, out)
-
-
-def _attend(parts: Parts, pattern: Selective, inputs: Inputs):
-    arrays, drop = inputs.arrays, inputs.drop
     groups = pattern.groups(inputs.given.queries)
+    rows = pattern.full_rows(inputs.given.queries)
+
+    def attend(inputs: Inputs) -> Array:
+        # Recomputed in the backward pass: several arrays as large as the scores are not kept.
+        out = jax.checkpoint(lambda q, k, v: _attend(parts, groups, inputs._replace(q=q, k=k, v=v)))
+        result = out(inputs.q, inputs.k, inputs.v)
+        return result if rows is None else attend_rows(parts, inputs, rows, result)
+
+    return by_head(parts, inputs, attend)
+
+
+def by_head(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array]) -> Array:
+    """Computes one head after the other where that is faster: its scores stay in a CPU's cache."""
+    if jax.default_backend() != "cpu" or parts.mixes_heads:
+        return attend(inputs)
+    return _over_heads(parts, inputs, attend)
+
+
+def _attend(parts: Parts, groups: tuple[Blocks | Chosen, ...], inputs: Inputs):
+    arrays, drop = inputs.arrays, inputs.drop
     cuts = [_cut(inputs, group, alone=len(groups) == 1) for group in groups]
     scores = [c.in_order(scores_block(parts, arrays, c.q, c.k, c.given)) for c in cuts]
     sees = [
@@ -75,32 +85,33 @@ def _attend(parts: Parts, pattern: Selective, inputs: Inputs):
 
 
 def attend_rows(
-    parts: Parts, inputs: Inputs, rows: Int[Array, "b g"], out: Float[Array, "b t n h_v"]
+    parts: Parts, inputs: Inputs, rows: Rows, out: Float[Array, "b t n h_v"]
 ) -> Float[Array, "b t n h_v"]:
     """Returns `out` with the results of some queries replaced by what they see of the whole row.
 
     Args:
         parts, inputs: the mechanism and its inputs.
-        rows: the queries, none twice; negative for none.
+        rows: the queries.
         out: the results of all queries.
     """
-    given = inputs.given
-    at = jnp.maximum(rows, 0)
-    mask = given.mask
+    if rows.lost is not None:
+        out = jnp.where(rows.lost[:, :, None, None], jnp.array(jnp.nan, out.dtype), out)
+    index = jnp.broadcast_to(rows.index, (out.shape[0], rows.index.shape[1]))
+    if not index.shape[1]:
+        return out
+    at = jnp.maximum(index, 0)
+    given, mask = inputs.given, inputs.given.mask
     if mask is not None and mask.shape[2] > 1:
-        mask = jnp.take_along_axis(mask, at[:, None, :, None], axis=2)
+        mask = jax.vmap(lambda own, row: own[:, row])(_rowwise(mask, at), at)
     queries = jax.tree.map(lambda leaf: _take(leaf, at), given.queries)
-    result = attend_block(
-        parts,
-        inputs.arrays,
-        _take(inputs.q, at),
-        inputs.k,
-        inputs.v,
-        given._replace(queries=queries, mask=mask),
-        inputs.drop and inputs.drop.for_block(1),
+    conditions = given._replace(queries=queries, mask=mask)
+    drop = inputs.drop and inputs.drop.for_block(1)
+    attend = jax.checkpoint(
+        lambda q, k, v: attend_block(parts, inputs.arrays, q, k, v, conditions, drop)
     )
+    result = attend(_take(inputs.q, at), inputs.k, inputs.v)
     # Past the end: left out.
-    target = jnp.where(rows < 0, out.shape[1], rows)
+    target = jnp.where(index < 0, out.shape[1], index)
     row = jnp.arange(out.shape[0], dtype=jnp.int32)[:, None]
     return out.at[row, target].set(result, mode="drop")
 
@@ -121,7 +132,8 @@ def _cut_chosen(inputs: Inputs, group: Chosen) -> _Cut:
     mask = (keys >= 0)[:, None, None, :]
     if given.mask is not None:
         own = given.mask
-        own = jnp.take_along_axis(own, at[:, None, None, :], axis=3) if own.shape[3] > 1 else own
+        if own.shape[3] > 1:
+            own = jax.vmap(lambda own, row: own[:, :, row])(_rowwise(own, at), at)
         mask = mask & own
     chosen = jax.tree.map(lambda leaf: _take(leaf, at), given.keys)
     conditions = given._replace(keys=chosen, mask=mask, pattern=group.pattern)
@@ -133,39 +145,69 @@ def _cut_chosen(inputs: Inputs, group: Chosen) -> _Cut:
     return _Cut(inputs.q, k, v, conditions, same, same, same)
 
 
+class _Layout(NamedTuple):
+    """How rows of t tokens are cut into blocks: one remainder modulo `step` after the other."""
+
+    b: int
+    t: int
+    num_blocks: int
+    size: int
+    step: int
+
+    def arrange(self, x: Array, axis: int = 1) -> Array:
+        """[… t …] → [… blocks size …]; what stands for no token is zero."""
+        x = _padded(x, self.num_blocks * self.size - self.t, axis)
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        if self.step > 1:
+            x = jnp.swapaxes(x.reshape(*before, -1, self.step, *after), axis, axis + 1)
+        return x.reshape(*before, self.num_blocks, self.size, *after)
+
+    def restore(self, x: Array, axis: int = 1) -> Array:
+        """[… blocks size …] → [… t …]."""
+        before, after = x.shape[:axis], x.shape[axis + 2 :]
+        if self.step > 1:
+            x = jnp.swapaxes(x.reshape(*before, self.step, -1, *after), axis, axis + 1)
+        x = x.reshape(*before, self.num_blocks * self.size, *after)
+        return jax.lax.slice_in_dim(x, 0, self.t, axis=axis)
+
+    def queries(self, x: Array) -> Array:
+        """[#b t …] → [bc q …]."""
+        x = jnp.broadcast_to(x, (self.b, *x.shape[1:]))
+        return self.arrange(x).reshape(-1, self.size, *x.shape[2:])
+
+    def keys(self, x: Array, reads) -> Array:
+        """[#b t …] → [bc m …]: the blocks that each block reads."""
+        read = _read(self.arrange(jnp.broadcast_to(x, (self.b, *x.shape[1:]))), reads)
+        return read.reshape(self.b * self.num_blocks, -1, *x.shape[2:])
+
+    def in_order(self, x: Array) -> Array:
+        """[bc n q m] → [b n t m]."""
+        blocks = x.reshape(self.b, self.num_blocks, *x.shape[1:])
+        return self.restore(jnp.moveaxis(blocks, 1, 2), axis=2)
+
+    def in_blocks(self, x: Array) -> Array:
+        """[b n t m] → [bc n q m]."""
+        blocks = jnp.moveaxis(self.arrange(x, axis=2), 2, 1)
+        return blocks.reshape(-1, *blocks.shape[2:])
+
+    def joined(self, x: Array) -> Array:
+        """[bc q n h] → [b t n h]."""
+        return self.restore(x.reshape(self.b, self.num_blocks, *x.shape[1:]))
+
+
 def _cut_blocks(inputs: Inputs, group: Blocks, *, alone: bool) -> _Cut:
     b, t, _, _ = inputs.q.shape
-    order, size = group.order, group.size
-    num_blocks = len(order) // size
-    plain_order = np.array_equal(order, np.arange(len(order)))
-    place = np.argsort(order, kind="stable")[:t]  # where each token went
-    reads = jnp.broadcast_to(group.reads, (b, *group.reads.shape[1:]))
-
-    def arrange(x: Array, axis: int = 1) -> Array:
-        """[… t …] → [… o …], blocks after blocks; what stands for no token is zero."""
-        padding = [(0, 0)] * x.ndim
-        padding[axis] = (0, max(len(order) - t, 1) if not plain_order else len(order) - t)
-        padded = jnp.pad(x, padding)
-        return padded if plain_order else jnp.take(padded, np.minimum(order, t), axis=axis)
-
-    def queries(x: Array) -> Array:
-        x = jnp.broadcast_to(x, (b, *x.shape[1:]))
-        return arrange(x).reshape(b * num_blocks, size, *x.shape[2:])
-
-    def keys(x: Array) -> Array:
-        x = jnp.broadcast_to(x, (b, *x.shape[1:]))
-        blocks = arrange(x).reshape(b, num_blocks, size, *x.shape[2:])
-        read = _read(blocks, group.reads)
-        return read.reshape(b * num_blocks, -1, *x.shape[2:])
-
-    real = keys(jnp.ones((1, t), jnp.bool_))
-    real = real & jnp.repeat(reads >= 0, size, axis=2).reshape(real.shape)
-    mask = real[:, None, None, :]
+    num_blocks, reads = group.reads.shape[1], group.reads
+    layout = _Layout(b, t, num_blocks, group.size, group.step)
+    mask = layout.keys(jnp.ones((1, t), jnp.bool_), reads)
+    there = jnp.repeat(jnp.asarray(reads >= 0), group.size, axis=2)
+    there = jnp.broadcast_to(there, (b, *there.shape[1:])).reshape(mask.shape)
+    mask = (mask & there)[:, None, None, :]
     if inputs.given.mask is not None:
-        mask = mask & _cut_mask(inputs.given.mask, queries, keys, (b, num_blocks), t)
+        mask = mask & _cut_mask(inputs.given.mask, layout, reads)
     conditions = inputs.given._replace(
-        queries=jax.tree.map(queries, inputs.given.queries),
-        keys=jax.tree.map(keys, inputs.given.keys),
+        queries=jax.tree.map(layout.queries, inputs.given.queries),
+        keys=jax.tree.map(lambda leaf: layout.keys(leaf, reads), inputs.given.keys),
         mask=mask,
         pattern=group.pattern,
     )
@@ -173,50 +215,34 @@ def _cut_blocks(inputs: Inputs, group: Blocks, *, alone: bool) -> _Cut:
     def same(x: Array) -> Array:
         return x
 
-    def in_order(x: Array) -> Array:
-        n, m = x.shape[1], x.shape[3]
-        joined = jnp.moveaxis(x.reshape(b, num_blocks, n, size, m), 2, 1).reshape(b, n, -1, m)
-        return joined[:, :, :t] if plain_order else jnp.take(joined, place, axis=2)
-
-    def in_blocks(x: Array) -> Array:
-        n, m = x.shape[1], x.shape[3]
-        blocks = arrange(x, axis=2).reshape(b, n, num_blocks, size, m)
-        return jnp.moveaxis(blocks, 1, 2).reshape(b * num_blocks, n, size, m)
-
-    def joined(x: Array) -> Array:
-        joined = x.reshape(b, -1, *x.shape[2:])
-        return joined[:, :t] if plain_order else jnp.take(joined, place, axis=1)
-
     return _Cut(
-        queries(inputs.q),
-        keys(inputs.k),
-        keys(inputs.v),
+        layout.queries(inputs.q),
+        layout.keys(inputs.k, reads),
+        layout.keys(inputs.v, reads),
         conditions,
-        same if alone else in_order,
-        same if alone else in_blocks,
-        joined,
+        same if alone else layout.in_order,
+        same if alone else layout.in_blocks,
+        layout.joined,
     )
 
 
-def _cut_mask(mask: Bool[Array, "#b #n #t #s"], queries, keys, blocks: tuple[int, int], t: int):
+def _cut_mask(mask: Bool[Array, "#b #n #t #s"], layout: _Layout, reads) -> Bool[Array, "c n q m"]:
     """[#b #n #t #s] → [bc #n #q #m]."""
-    b, num_blocks = blocks
-    n, by_query, by_key = mask.shape[1], mask.shape[2] > 1, mask.shape[3] > 1
-    # Keys to the front, then queries: both cut the second axis.
-    by_keys_last = jnp.moveaxis(mask, 3, 1)  # [b s n t]
-    cut = keys(by_keys_last) if by_key else _repeated(by_keys_last, b, num_blocks)  # [bc m n t]
-    if not by_query:
-        return jnp.moveaxis(cut, 1, 3)
-    m = cut.shape[1]
-    # Each block takes its own queries out of all.
-    index = queries(jnp.arange(t, dtype=jnp.int32)[None, :])  # [bc q]
-    own = jnp.take_along_axis(cut, index[:, None, None, :], axis=3)
-    return jnp.moveaxis(own.reshape(b * num_blocks, m, n, -1), 1, 3)
-
-
-def _repeated(x: Array, b: int, num_blocks: int) -> Array:
-    x = jnp.broadcast_to(x, (b, *x.shape[1:]))
-    return jnp.repeat(x, num_blocks, axis=0)
+    b, n = layout.b, mask.shape[1]
+    mask = jnp.broadcast_to(mask, (b, *mask.shape[1:]))
+    # Each block takes its own queries out of all, then of those the keys that it reads: so nothing
+    # is ever larger than the mask.
+    own = jnp.moveaxis(mask, 2, 1)  # [b t n s]
+    if own.shape[1] > 1:
+        own = layout.arrange(own)
+    else:
+        own = jnp.broadcast_to(own[:, None], (b, layout.num_blocks, *own.shape[1:]))
+    if own.shape[4] > 1:
+        own = layout.arrange(jnp.moveaxis(own, 4, 2), axis=2)  # [b c blocks size q n]
+        at = jnp.broadcast_to(jnp.maximum(reads, 0), (b, *reads.shape[1:]))
+        own = jax.vmap(jax.vmap(lambda blocks, index: blocks[index]))(own, at)
+        own = jnp.moveaxis(own.reshape(b, layout.num_blocks, -1, *own.shape[4:]), 2, 4)
+    return jnp.moveaxis(own, 3, 2).reshape(b * layout.num_blocks, n, -1, own.shape[4])
 
 
 def _read(blocks: Array, reads) -> Array:
@@ -229,8 +255,17 @@ def _read(blocks: Array, reads) -> Array:
 
 def _take(x: Array, at: Int[Array, "b g"]) -> Array:
     """[#b t …] and [b g] → [b g …]."""
-    x = jnp.broadcast_to(x, (at.shape[0], *x.shape[1:]))
-    return jax.vmap(lambda row, index: row[index])(x, at)
+    return jax.vmap(lambda row, index: row[index])(_rowwise(x, at), at)
+
+
+def _rowwise(x: Array, at: Int[Array, "b g"]) -> Array:
+    return jnp.broadcast_to(x, (at.shape[0], *x.shape[1:]))
+
+
+def _padded(x: Array, more: int, axis: int) -> Array:
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, more)
+    return jnp.pad(x, padding)
 
 
 def _full(visible: Bool[Array, "#b #n #t #s"] | None, shape: tuple[int, int, int, int]):

@@ -1,6 +1,7 @@
 """What every attention layer is made from, whatever its variant."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -25,7 +26,7 @@ class LayerSettings:
         dtype: of the activations; parameters stay float32.
         max_length: most positions a sequence can have, for parts with a table; None = no limit.
         layer_index: number of the layer in its stack, from 0.
-        position: a position scheme that acts inside attention, or None.
+        position: a position scheme that acts inside attention, by name or as its Config, or None.
 
     Raises:
         UserError: a size below 1, or a position scheme that acts on the model's input.
@@ -40,17 +41,18 @@ class LayerSettings:
     dtype: jnp.dtype = FLOAT32
     max_length: int | None = None
     layer_index: int = 0
-    position: str | None = None
+    position: Any = None
 
     def __post_init__(self):
         for name in ("dim", "num_heads", "head_dim", "context_dim", "max_length"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name}={value} must be at least 1: change model.{name}")
-        if self.position is not None and positions.place(self.position) == "input":
+        if positions.place(self.position) == "input":
+            name = positions.name_of(self.position)
             raise UserError(
-                f"position={self.position!r} is added to the model's input, not used inside "
-                f"attention: give the layer position=None"
+                f"position={name!r} is added to the model's input, not used inside attention: "
+                f"give the layer position=None"
             )
 
 

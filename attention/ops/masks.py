@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Int
 
 Offset = int | Int[Array, ""] | Int[Array, " b"]
 
+
 class Tokens(NamedTuple):
     """What decides, of each query or of each key, whether and how they see each other.
 

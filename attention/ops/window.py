@@ -6,13 +6,13 @@ Longformer (2020), arXiv 2004.05150, section 3.1. The query itself is always see
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 from jaxtyping import Array, Bool
 
 from attention.errors import UserError
 from attention.ops.masks import Tokens
-from attention.ops.selection import Blocks
+from attention.ops.selection import Blocks, band
 
 # Smaller blocks read fewer keys in vain, larger ones multiply larger matrices.
 SMALLEST_BLOCK, LARGEST_BLOCK = 16, 128
@@ -46,17 +46,15 @@ class Window:
 
     def groups(self, tokens: Tokens) -> tuple[Blocks, ...]:
         """One group: the tokens of one remainder modulo d after those of another."""
-        length = tokens.index.shape[1]
-        size = _block_size(max(self.left, self.right))
-        each = -(-length // (self.dilation * size)) * size  # tokens of one remainder, and none
-        places = np.arange(each)[None, :] * self.dilation + np.arange(self.dilation)[:, None]
-        num_blocks = each // size
-        before, after = -(-self.left // size), -(-self.right // size)
-        block = np.arange(num_blocks)[:, None] + np.arange(-before, after + 1)[None, :]
-        block = np.where((block >= 0) & (block < num_blocks), block, -(10**9))
-        reads = block[None] + num_blocks * np.arange(self.dilation)[:, None, None]
-        reads = np.maximum(reads.reshape(1, -1, before + after + 1), -1)
-        return (Blocks(self, places.reshape(-1), size, reads),)
+        size = block_size(max(self.left, self.right))
+        reads = band(
+            tokens.index.shape[1],
+            left=self.left,
+            right=self.right,
+            size=size,
+            step=self.dilation,
+        )
+        return (Blocks(self, size, reads, self.dilation),)
 
     def full_rows(self, tokens: Tokens) -> None:
         return None
@@ -68,7 +66,7 @@ def make_window(window: int | tuple[int, int] | None, *, causal: bool, dilation:
     Raises:
         UserError: not one or two whole numbers of 0 or more, or a dilation below 1.
     """
-    sides = (window, window) if isinstance(window, int) else window
+    sides: Any = (window, window) if isinstance(window, int) else window
     is_pair = isinstance(sides, tuple | list) and len(sides) == 2
     if not is_pair or any(not isinstance(w, int) or isinstance(w, bool) or w < 0 for w in sides):
         raise UserError(
@@ -81,6 +79,7 @@ def make_window(window: int | tuple[int, int] | None, *, causal: bool, dilation:
     return Window(left, 0 if causal else right, dilation)
 
 
-def _block_size(reach: int) -> int:
+def block_size(reach: int) -> int:
+    """Returns how many queries go together, of which each sees `reach` keys on a side."""
     rounded = -(-reach // SMALLEST_BLOCK) * SMALLEST_BLOCK
     return min(max(rounded, SMALLEST_BLOCK), LARGEST_BLOCK)

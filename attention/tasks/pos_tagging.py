@@ -13,7 +13,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array
 
-from attention import positions, variants
+from attention.assembly import make_encoder
 from attention.data.conllu import decoded_lines, format_conllu, read_conllu
 from attention.data.encoded import EncodedSplit
 from attention.data.tagging import read_examples
@@ -21,7 +21,6 @@ from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.data.tokenizers.words import WordTokenizer
 from attention.errors import UserError
 from attention.losses import Sum, token_cross_entropy
-from attention.models.encoder import Encoder, EncoderConfig
 from attention.models.tagger import Tagger
 from attention.models.word_encoder import WordEncoder
 
@@ -90,26 +89,7 @@ class Task:
 
     def make_model(self, rngs: nnx.Rngs) -> Tagger:
         """The model of the config, initialised."""
-        model, data = self.config.model, self.config.data
-        dtype = jnp.dtype(self.config.dtype)
-        on_input = positions.place(model.position) == "input"  # then the encoder adds it
-
-        def make_attention(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
-            own = model.attention.to_dict()
-            return variants.make(
-                own.pop("variant"),
-                dim=model.dim,
-                num_heads=model.num_heads,
-                causal=model.direction == "causal",
-                position=None if on_input else model.position,
-                dropout_rate=model.dropout_rate,
-                dtype=dtype,
-                max_length=data.max_length,
-                layer_index=layer_index,
-                rngs=rngs,
-                **own,
-            )
-
+        model = self.config.model
         word_encoder = WordEncoder(
             self.words.num_words,
             self.words.num_chars,
@@ -119,21 +99,10 @@ class Task:
             use_words=model.use_words,
             use_chars=model.use_chars,
             word_dropout_rate=model.word_dropout_rate,
-            dtype=dtype,
+            dtype=self.config.dtype,
             rngs=rngs,
         )
-        encoder_config = EncoderConfig(
-            dim=model.dim,
-            num_layers=model.num_layers,
-            mlp_dim=model.mlp_dim,
-            dropout_rate=model.dropout_rate,
-            norm=model.norm,
-            activation=model.activation,
-            position=model.position,
-            max_length=data.max_length,
-            dtype=dtype,
-        )
-        encoder = Encoder(encoder_config, make_attention, rngs=rngs)
+        encoder = make_encoder(self.config, rngs)
         return Tagger(word_encoder, encoder, len(self.tags.names), rngs=rngs)
 
     def _logits(self, model: nnx.Module, batch: Mapping[str, Array], rngs: nnx.Rngs | None):

@@ -87,8 +87,8 @@ class Checkpoints:
     ) -> bool:
         """Starts to save in the background; returns False if the step is saved already.
 
-        Arrays and JSON may be donated or changed as soon as this returns. Once the new checkpoint is
-        whole, all others but the best one are deleted.
+        Arrays and JSON may be donated or changed as soon as this returns. Once the new checkpoint
+        is whole, all others but the best one are deleted.
 
         Args:
           step: of the training state; no lower than the newest one saved.

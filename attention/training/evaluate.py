@@ -130,7 +130,8 @@ class Evaluator:
 
 def start_multiple(config: Any) -> int:
     """Block variants count blocks from the start of a segment, so segments start at blocks."""
-    return getattr(variants.get(config.model.attention.variant), "PACK_MULTIPLE", 1)
+    own = config.model.attention.to_dict()
+    return variants.pack_multiple(own.pop("variant"), own)
 
 
 def plan_split(encoded: EncodedSplit, config: Any, parallel: Parallel) -> list[PlannedBatch]:

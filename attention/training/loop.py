@@ -36,8 +36,8 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
     """
     run = RunDirectory(workdir)
     with run.lock():
-        config = claim_directory(run, config)
         set_up_runtime(config)
+        config = claim_directory(run, config)
         with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
             past_ends = checkpoints.newest_data_state().get("ends", ())
         experiment = prepare(config, run, past_ends=past_ends)
@@ -57,9 +57,13 @@ def claim_directory(run: RunDirectory, config: Any) -> Any:
     text = run.read_config()
     if text is not None and run.has_progress:
         saved = configuration.from_json(text, source=str(run.config_file))
+        config = configuration.choose_implementation(config, saved=saved)
         config = configuration.continue_with(saved, config, where=str(run.path))
     elif text is not None:
         run.forget()  # a command that failed before its first step protects nothing
+        config = configuration.choose_implementation(config)
+    else:
+        config = configuration.choose_implementation(config)
     run.write_config(configuration.to_json(config))
     return config
 

@@ -4,7 +4,8 @@ A file has `MODES`, a frozen dataclass `Config` with the variant's own options, 
 `attend` (and `weights` where it has any) on arrays [b t n h], and
 `make(config, settings, *, rngs)`, which builds its layer. `PERMUTATION_EQUIVARIANT = True` claims
 that without positions the order of a bidirectional layer's inputs is the order of its outputs, and
-nothing else. A `Config` field's `metadata["examples"]` are values for the tests to try.
+nothing else. `POSITIONS` are the schemes inside attention that mean something to the variant.
+`Config` fields may say in their `metadata` what tests should try: see `core.exact.ExactConfig`.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 
-from attention import found_by_name
+from attention import found_by_name, positions
 from attention.core.settings import LayerSettings, as_dtype, split_dim
 from attention.errors import UserError, did_you_mean
 
@@ -45,7 +46,7 @@ def make(
     dtype: str | type | jnp.dtype = "float32",
     max_length: int | None = None,
     layer_index: int = 0,
-    position: str | None = None,
+    position: Any = None,
     rngs: nnx.Rngs,
     **own_config: Any,
 ) -> nnx.Module:
@@ -66,6 +67,7 @@ def make(
     if causal and "causal" not in variant.MODES:
         modes = ", ".join(sorted(variant.MODES))
         raise UserError(f"variant {name!r} cannot be causal (its modes: {modes})")
+    check_position(name, position)
     settings = LayerSettings(
         dim=dim,
         num_heads=num_heads,
@@ -79,6 +81,25 @@ def make(
         position=position,
     )
     return variant.make(_config(name, variant.Config, own_config), settings, rngs=rngs)
+
+
+def pack_multiple(name: str, own_config: dict[str, Any]) -> int:
+    """Returns the multiple of positions at which an example in a packed row may begin.
+
+    Block variants count blocks from where an example begins; their `Config` says how long one is.
+    """
+    return getattr(get(name).Config(**own_config), "pack_multiple", 1)
+
+
+def check_position(name: str, position: Any) -> None:
+    """Raises UserError for a position scheme inside attention that the variant has no use for."""
+    scheme, useful = positions.name_of(position), getattr(get(name), "POSITIONS", ())
+    if positions.place(scheme) == "attention" and scheme not in useful:
+        others = [other for other in positions.names() if positions.place(other) != "attention"]
+        raise UserError(
+            f"model.position={scheme!r} acts inside attention, where variant={name} has no use for "
+            f"it: choose one of {', '.join((*useful, *others))}"
+        )
 
 
 def _config(name: str, config_class: type, own_config: dict[str, Any]):

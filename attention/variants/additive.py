@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import jax
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.parts import Score
 from attention.ops import additive
 from attention.ops.own_array import OwnArray

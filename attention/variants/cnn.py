@@ -66,8 +66,6 @@ class ConvolutionLayer(nnx.Module):
     """Convolution → gated linear unit → linear out."""
 
     def __init__(self, config: Config, settings: LayerSettings, *, rngs: nnx.Rngs):
-        """Raises UserError for a position scheme."""
-        ordered.check_settings("cnn", settings)
         self.settings = settings
         self.width = config.width
         self.before = config.width - 1 if settings.causal else config.width // 2

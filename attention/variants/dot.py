@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
 from attention.core.parts import Score

@@ -102,18 +102,12 @@ class LatentLayer(AttentionLayer):
     def __init__(
         self, variant: ExactVariant, config: Config, settings: LayerSettings, *, rngs: nnx.Rngs
     ):
-        """Raises UserError for a position scheme that does not fit."""
-        name = position_schemes.name_of(settings.position)
-        if name not in ("none", *POSITIONS):
-            raise UserError(
-                f"position={name!r} means nothing to variant 'mla', whose keys and values differ "
-                f"in size: choose model.position = none or {', '.join(POSITIONS)}"
-            )
+        """Raises UserError for a `rope_dim` that rotary positions cannot turn."""
         h, n = settings.head_dim, settings.num_heads
         self.latent_dim = config.latent_dim or min(4 * h, max(n * h // 2, 1))
         self.rope_dim = config.rope_dim or -(-h // 4) * 2
         self.value_dim = config.value_dim or h
-        if name == "rope" and self.rope_dim % 2:
+        if position_schemes.name_of(settings.position) == "rope" and self.rope_dim % 2:
             raise UserError(
                 f"model.attention.rope_dim={self.rope_dim}: position='rope' turns pairs of "
                 f"features, so it must be even"

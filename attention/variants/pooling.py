@@ -12,15 +12,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention import positions as position_schemes
 from attention.core.cache import KeyValueCache, empty_cache
 from attention.core.exact import ExactConfig, fixed
 from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
 from attention.core.parts import Score
-from attention.core.settings import LayerSettings
-from attention.errors import UserError
 
 MODES = ALL_MODES
 POSITIONS = ()  # none of those that act inside attention
@@ -39,18 +36,6 @@ class Config(ExactConfig):
 
 class PoolingLayer(AttentionLayer):
     """Linear in → mean → linear out."""
-
-    def __init__(
-        self, variant: ExactVariant, config: Config, settings: LayerSettings, *, rngs: nnx.Rngs
-    ):
-        """Raises UserError for a position scheme inside attention."""
-        name = position_schemes.name_of(settings.position)
-        if name != "none":
-            raise UserError(
-                f"position={name!r} means nothing to variant 'pooling', which weighs all keys "
-                f"alike: choose model.position = none, sinusoidal, learned or floater"
-            )
-        super().__init__(variant, config, settings, rngs=rngs)
 
     def make_projections(self, rngs: nnx.Rngs) -> None:
         settings = self.settings

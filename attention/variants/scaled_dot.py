@@ -8,7 +8,7 @@ thing: a query that sees no key gets zeros, where the formula has nothing to giv
 from dataclasses import dataclass
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 

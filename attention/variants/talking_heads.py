@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, POSITIONS, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.parts import HeadMix, Score
 from attention.ops import scores
 from attention.ops.head_mix import mixed

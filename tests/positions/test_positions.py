@@ -62,8 +62,8 @@ def test_a_scheme_is_a_name_a_config_or_none():
     for wrong in ("scheme", ""):
         with pytest.raises(UserError, match="choose one of alibi, floater"):
             positions.resolve(wrong)
-    for wrong in (3, rope.Config, UserError("no")):
-        with pytest.raises(UserError, match=r"neither a name nor the Config.*alibi, floater"):
+    for wrong in (3, rope.Config, UserError("no"), make("rope")):
+        with pytest.raises(UserError, match=r"type \w+, neither a name nor.*alibi, floater"):
             positions.resolve(wrong)
 
 

@@ -95,6 +95,13 @@ def test_yarn_keeps_fast_pairs_stretches_slow_ones_and_scales_the_product():
     assert math.isclose(amplitude, 0.1 * math.log(16) + 1)
 
 
+@pytest.mark.parametrize("length", [300, 1000, 2048, 3000, 8192])
+def test_yarn_ramp_runs_between_whole_pairs(length):
+    config = Config(scaling="yarn", factor=16.0, original_max_length=length)
+    want = reference.rope_angles(64, scaling="yarn", factor=16.0, length=length)
+    np.testing.assert_allclose(rope.frequencies(config, 64)[0], want, rtol=1e-12)
+
+
 def test_yarn_takes_the_original_length_from_max_length():
     given = Config(scaling="yarn", factor=4.0, original_max_length=512)
     derived = Config(scaling="yarn", factor=4.0)

@@ -11,6 +11,5 @@ def score(q: np.ndarray, k: np.ndarray, n: int, *, score_vector: np.ndarray) -> 
     return score_vector[n] @ np.tanh(q + k)
 
 
-
 EXACT = Exact(score)
 weights, attend = EXACT.weights, EXACT.attend

@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 1905.05702, α = 1.5."""
+"""Scaled dot products, normalized otherwise: arXiv 1905.05702, α = 1.5."""
 
 from __future__ import annotations
 

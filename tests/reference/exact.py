@@ -75,9 +75,7 @@ def weigh(weights: np.ndarray, v: np.ndarray, *, distance=None, value_table=None
     out = np.einsum("bnts,bsnh->btnh", weights, values)
     if value_table is None:
         return out
-    return out + np.einsum(
-        "bnts,btsh->btnh", weights, positions.shaw_rows(distance, value_table)
-    )
+    return out + np.einsum("bnts,btsh->btnh", weights, positions.shaw_rows(distance, value_table))
 
 
 _OF_POSITIONS = ("slopes", "bias_table", "key_table", "value_table", "sink")

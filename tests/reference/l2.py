@@ -13,6 +13,5 @@ def score(q: np.ndarray, k: np.ndarray, n: int) -> float:
     return -np.sum((q - k) ** 2) / math.sqrt(len(q))
 
 
-
 EXACT = Exact(score)
 weights, attend = EXACT.weights, EXACT.attend

@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 2309.08586."""
+"""Scaled dot products, normalized otherwise: arXiv 2309.08586."""
 
 from __future__ import annotations
 

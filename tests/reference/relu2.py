@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 2202.10447."""
+"""Scaled dot products, normalized otherwise: arXiv 2202.10447."""
 
 from __future__ import annotations
 

@@ -13,6 +13,5 @@ def score(q: np.ndarray, k: np.ndarray, n: int) -> float:
     return q @ k / math.sqrt(len(q))
 
 
-
 EXACT = Exact(score)
 weights, attend = EXACT.weights, EXACT.attend

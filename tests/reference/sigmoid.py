@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 2409.04431."""
+"""Scaled dot products, normalized otherwise: arXiv 2409.04431."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 2508.10925: a learned key without a value."""
+"""Scaled dot products, normalized otherwise: arXiv 2508.10925: a learned key without a value."""
 
 from __future__ import annotations
 

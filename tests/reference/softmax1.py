@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: exp(e) / (1 + Σ exp(e))."""
+"""Scaled dot products, normalized otherwise: exp(e) / (1 + Σ exp(e))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: arXiv 1602.02068."""
+"""Scaled dot products, normalized otherwise: arXiv 1602.02068."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores of scaled dot-product attention, normalized otherwise: relu(e) / Σ relu(e)."""
+"""Scaled dot products, normalized otherwise: relu(e) / Σ relu(e)."""
 
 from __future__ import annotations
 

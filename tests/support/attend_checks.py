@@ -86,7 +86,9 @@ class AttendProbe:
         """Returns bool [b n t s], pair by pair."""
         sees = visible_pairs(self.shape, causal=self.case.causal, **given)
         t, s = self.shape[2:]
-        own = {f: getattr(self.config, f) for f in ("window", "dilation") if hasattr(self.config, f)}
+        own = {
+            f: getattr(self.config, f) for f in ("window", "dilation") if hasattr(self.config, f)
+        }
         if hasattr(self.reference, "pattern") and self.aligned:
             ids = given["segment_ids"]
             pattern = self.reference.pattern(
@@ -107,9 +109,7 @@ class AttendProbe:
         return self.variant.Config(**self.options)
 
     def _pattern_options(self) -> dict[str, Any]:
-        return {
-            name: getattr(self.config, name) for name in getattr(self.reference, "OPTIONS", ())
-        }
+        return {name: getattr(self.config, name) for name in getattr(self.reference, "OPTIONS", ())}
 
     def _reference_options(self, given) -> dict[str, Any]:
         known = ("normalizer", "softcap", "alpha")
@@ -291,9 +291,7 @@ def check_refusals(probe: AttendProbe) -> None:
         ]
         if "causal" in probe.variant.MODES:
             own = dict(zip(probe.names[3:], arrays[3:], strict=True))
-            attempts.append(
-                functools.partial(probe.variant.attend, *short[:3], **own, causal=True)
-            )
+            attempts.append(functools.partial(probe.variant.attend, *short[:3], **own, causal=True))
     if arrays[0].shape[2] == arrays[1].shape[2]:
         q, k, v, *rest = arrays
         fewer = [q, k[:, :, :3], v[:, :, :3], *rest]

@@ -114,7 +114,6 @@ def test_padding_never_shows(name, options, causal):
     np.testing.assert_allclose(y[~real], np.tile(bias, (np.sum(~real), 1)), rtol=0, atol=0)
 
 
-@pytest.mark.fast
 @over_directions
 @over_cases
 def test_packed_equals_separate(name, options, causal):
@@ -150,7 +149,6 @@ def test_depends_on_what_it_may_see_and_on_nothing_else(name, options, causal):
         np.testing.assert_array_equal(sensitivity > 0.0, same & reach(name, options, causal))
 
 
-@pytest.mark.fast
 @over_cases
 def test_the_future_changes_no_bit(name, options):
     run, x = compiled(name, options, True), random(B, T, D)
@@ -183,7 +181,6 @@ def test_bfloat16_is_near(name, options, causal):
             assert all(state.dtype == jnp.float32 for state in cache.state)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_the_cell_is_flax_own(cell):
     """A second witness: flax's cell, with the same parameters."""
@@ -203,7 +200,6 @@ def test_the_cell_is_flax_own(cell):
     np.testing.assert_allclose(layer(x), want, rtol=0, atol=3e-6)
 
 
-@pytest.mark.fast
 @over_names
 def test_dropout_needs_rngs(name):
     layer, x = make(name, dropout_rate=0.4), random(B, T, D)

@@ -11,7 +11,6 @@ from support.baselines import B, D, T, compiled, make, over_cases, over_names, r
 from attention.errors import UserError
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("prompt", [1, 4])
 @over_cases
 def test_decoding_equals_the_whole(name, options, prompt):

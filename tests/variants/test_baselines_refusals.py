@@ -21,7 +21,7 @@ def wrong_mask(layer, x):
 @pytest.mark.parametrize(
     ("settings", "call", "words"),
     [
-        ({"position": "rope"}, None, r"position='rope'.*model\.position = none, sinusoidal"),
+        ({"position": "rope"}, None, r"position='rope'.*no use for it: choose one of .*none"),
         ({}, lambda layer, x: layer(x, context=x), "no cross-attention"),
         ({}, lambda layer, x: layer(x, context_segment_ids=IDS), "no cross-attention"),
         ({}, wrong_mask, r"mask of shape .*\(3, 1, 1, 9\)"),

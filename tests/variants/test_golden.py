@@ -62,7 +62,8 @@ FUNCTIONS = (
     Function("t5_transformers", "dot", ("bias_table",)),
     Function("shaw_transformers", "scaled_dot", ("key_table", "value_table")),
 )
-MLA = {"latent_rank": 4, "rope_dim": 6, "value_dim": 7}
+MLA = {"latent_dim": 4, "rope_dim": 6, "value_dim": 7}
+INTERLEAVED = ("rope", {"layout": "interleaved"})
 LAYERS = (
     Layer("rope_llama_transformers", "scaled_dot", 4, 6, {"num_kv_heads": 2}, "rope"),
     Layer(
@@ -73,11 +74,9 @@ LAYERS = (
     Layer("qk_norm_layer_flax", "scaled_dot", 4, 6, {"qk_norm": "layer"}),
     Layer("qk_norm_rms_transformers", "gated", 4, 6, {"qk_norm": "rms", "num_kv_heads": 2}),
     Layer("differential_layer_transformers", "differential", 4, 6, layer_index=2),
-    Layer("mla_transformers", "mla", 3, 5, {**MLA, "query_rank": 5}),
-    Layer("mla_full_queries_transformers", "mla", 3, 5, {**MLA, "query_rank": None}),
+    Layer("mla_transformers", "mla", 3, 5, {**MLA, "q_latent_dim": 5}, *INTERLEAVED),
+    Layer("mla_full_queries_transformers", "mla", 3, 5, MLA, *INTERLEAVED),
 )
-# What the files call a parameter → what the layer calls it, where that differs.
-RENAMED: dict[str, dict[str, str]] = {}
 WINDOWS = {"both": (2, 1), "left": (1, 0), "right": (0, 2)}
 # Case of rope_transformers → options of our scheme.
 YARN_SHORT = {"factor": 8.0, "original_max_length": 64, "beta_fast": 8.0, "beta_slow": 2.0}
@@ -138,7 +137,7 @@ def test_layer(golden, case):
         scheme = needed_position(case.position).Config(**case.position_options)
     layer = loaded(
         file,
-        *(case.variant, RENAMED.get(case.file, {})),
+        case.variant,
         **{"num_heads": case.num_heads, "head_dim": case.head_dim, "causal": name == "causal"},
         **{"position": scheme, "layer_index": case.layer_index, **case.options},
     )
@@ -149,7 +148,7 @@ def test_layer(golden, case):
 def test_longformer(golden, name):
     file = golden("longformer_transformers")
     options = {"num_heads": 2, "head_dim": 3, "window": tuple(file["window"].tolist())}
-    layer = loaded(file, "longformer", {}, **options)
+    layer = loaded(file, "longformer", **options)
     ids = file.get(f"{name}_segment_ids")
     conditions = {} if ids is None else {"segment_ids": jnp.asarray(ids)}
     if f"{name}_global_mask" in file:
@@ -203,7 +202,7 @@ def test_t5_buckets(golden):
         scheme = positions.make(config, 4, num_heads=1, causal=not bidirectional, rngs=nnx.Rngs(0))
         # A table of its own row numbers gives the bucket as the bias.
         table = jnp.arange(count, dtype=jnp.float32)[:, None]
-        bias = scheme.relative().bias(distance, bias_table=table)
+        bias = bias_of(scheme, distance, bias_table=table)
         np.testing.assert_array_equal(bias[0, 0, 0], buckets)
 
 
@@ -213,7 +212,7 @@ def test_alibi_slopes(golden):
     for heads in range(1, 21):
         needed_position("alibi")
         scheme = positions.make("alibi", 4, num_heads=heads, rngs=nnx.Rngs(0))
-        bias = scheme.relative().bias(distance, **scheme.arrays())[0, :, 0]
+        bias = bias_of(scheme, distance, **scheme.arrays())[0, :, 0]
         slopes = file[f"slopes_{heads}"][:, None]
         np.testing.assert_allclose(bias, -slopes * np.array([[1, 0, 3]]), rtol=5e-7, atol=0)
 
@@ -241,6 +240,15 @@ def needed_position(name: str):
     return positions.get(name)
 
 
+def bias_of(scheme, distance, **arrays):
+    """Returns what a position scheme adds to the scores at these distances."""
+    relative = scheme.relative()
+    assert relative is not None
+    bias = relative.bias(distance, **arrays)
+    assert bias is not None
+    return bias
+
+
 def cases(file: dict[str, np.ndarray]) -> list[str]:
     return [name.removesuffix("_out") for name in file if name.endswith("_out")]
 
@@ -257,12 +265,11 @@ def check(run, file, case: str, names: tuple[str, ...], *, atol: float = 3e-6) -
             np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=3 * atol, err_msg=name)
 
 
-def loaded(file, variant: str, renamed: dict[str, str], **settings):
+def loaded(file, variant: str, **settings):
     """Makes a layer with the file's weights; a bias that the file lacks is zero."""
     needed(variant)
     layer = variants.make(variant, dim=file["x"].shape[-1], **settings, rngs=nnx.Rngs(0))
     stored = {name.removeprefix("layer."): a for name, a in file.items() if "layer." in name}
-    stored = {renamed.get(name, name): array for name, array in stored.items()}
     state = nnx.state(layer, nnx.Param)
     flat = nnx.to_flat_state(state)
     for path, parameter in flat:

@@ -82,8 +82,7 @@ def layer_state(layer) -> dict[str, np.ndarray]:
 # -- functions of q, k, v --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kv_heads", [N, N // 2, 1])
-@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+@pytest.mark.parametrize(("kv_heads", "causal"), [(N, False), (N // 2, True), (1, True)])
 @pytest.mark.parametrize("name", OWN)
 def test_values_and_weights(name, causal, kv_heads):
     arrays, mask = inputs(name, kv_heads), make_mask()
@@ -92,9 +91,8 @@ def test_values_and_weights(name, causal, kv_heads):
         want = expected(name, wide(arrays), given, causal)
         np.testing.assert_allclose(out, want, rtol=0, atol=5e-6)
     assert np.all(out[1, 3, 2] == 0.0)
-    q, k, _, *own = arrays
-    own = {key: arrays[key] for key in (q, k, *own)}
-    weights = variants.get(name).weights(**own, mask=mask, causal=causal, query_offset=2)
+    given = {key: array for key, array in arrays.items() if key != "v"}
+    weights = variants.get(name).weights(**given, mask=mask, causal=causal, query_offset=2)
     want = expected(name, wide(arrays), mask, causal, "weights")
     np.testing.assert_allclose(weights, want, rtol=0, atol=3e-6)
 
@@ -155,8 +153,7 @@ def test_reductions_to_plain_attention():
     np.testing.assert_allclose(plain("talking_heads", arrays | same), heads, rtol=0, atol=1e-6)
     through = {"gate": jnp.ones((B, T, N, H))}
     np.testing.assert_array_equal(plain("gated", arrays | through), heads)
-    mask = make_mask() & make_mask()[:, [1, 0, 3, 2]]  # of both heads of a pair
-    mask = mask | mask[:, [1, 0, 3, 2]]
+    mask = make_mask()[:, [0, 0, 2, 2]]
     first = {key: arrays[key][:, :, [0, 0, 2, 2]] for key in ("q", "k")} | {"v": arrays["v"]}
     out = attend("differential", arrays | {"lam": jnp.zeros(N // 2)}, mask, True)
     np.testing.assert_array_equal(out, attend("scaled_dot", first, mask, True))
@@ -175,10 +172,16 @@ def test_a_mix_has_a_row_for_each_head_that_comes_out():
 # -- layers ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("position", [None, "rope", INTERLEAVED], ids=["none", "half", "pairs"])
-@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
-@pytest.mark.parametrize("options", [{}, {"q_latent_dim": 7, "value_dim": 3, "latent_dim": 5}])
-def test_mla_forward(options, causal, position):
+@pytest.mark.parametrize(
+    ("position", "causal", "options"),
+    [
+        (None, False, {}),
+        ("rope", True, {"q_latent_dim": 7}),
+        (INTERLEAVED, True, {"value_dim": 3, "latent_dim": 5}),
+    ],
+    ids=["none", "half", "interleaved"],
+)
+def test_mla_forward(position, causal, options):
     layer = make("mla", causal=causal, position=position, **options)
     x, ids = random(B, T, D), np.array([[1, 1, 2, 2, 2], [1, 1, 1, 0, 0]])
     layout = "interleaved" if position is INTERLEAVED else "half"
@@ -190,8 +193,7 @@ def test_mla_forward(options, causal, position):
     np.testing.assert_allclose(layer(x, segment_ids=ids), want, rtol=0, atol=5e-6)
 
 
-@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
-@pytest.mark.parametrize("layer_index", [0, 3])
+@pytest.mark.parametrize(("layer_index", "causal"), [(0, False), (3, True)])
 def test_differential_forward(layer_index, causal):
     layer = make("differential", causal=causal, layer_index=layer_index)
     x, ids = random(B, T, D), np.array([[1, 1, 2, 2, 2], [1, 1, 1, 0, 0]])
@@ -207,9 +209,6 @@ def test_differential_layer_reduces_to_its_first_maps():
     layer = make("differential", norm=False, lambda_init=0.0)
     layer.lambda_q1[...], layer.lambda_q2[...] = jnp.zeros(H), jnp.zeros(H)
     plain = make("scaled_dot")
-    for name in ("query", "key"):
-        kernel, bias = (p[...].reshape(-1, N, H) for p in nnx.state(getattr(layer, name)).values())
-        del kernel, bias
     for name in ("query", "key", "value", "out"):
         nnx.update(getattr(plain, name), nnx.state(getattr(layer, name)))
     first = np.array([0, 0, 2, 2])
@@ -225,16 +224,17 @@ def test_gated_layer_gates_by_its_input():
     plain = make("scaled_dot", causal=True)
     for name in ("query", "key", "value", "out"):
         nnx.update(getattr(plain, name), nnx.state(getattr(layer, name)))
-    heads = plain.queries_and_keys(x, None, None, None), plain.values(x, None)
-    heads = variants.get("scaled_dot").attend(*heads[0], heads[1], causal=True)
+    q, k = plain.queries_and_keys(x, None, None, None)
+    heads = variants.get("scaled_dot").attend(q, k, plain.values(x, None), causal=True)
     state = layer_state(layer)
     gate = 1 / (1 + np.exp(-(x @ state["gate.kernel"] + state["gate.bias"])))
     want = (gate * np.asarray(heads).reshape(B, T, -1)) @ state["out.kernel"] + state["out.bias"]
     np.testing.assert_allclose(layer(x), want, rtol=0, atol=3e-6)
 
 
-@pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("name", "window"), [*((name, None) for name in LAYERS), ("pooling", 2), ("mla", 2)]
+)
 def test_decoding_is_the_full_pass(name, window):
     position = None if name == "pooling" else "rope"
     layer = make(name, causal=True, position=position, window=window)
@@ -261,17 +261,18 @@ def test_mla_caches_the_latent_and_the_shared_key_only():
     assert cache.key.dtype == cache.value.dtype == jnp.bfloat16
 
 
-@pytest.mark.parametrize("options", [{"softcap": 0.9}, {"normalizer": "sink"}, {"value_dim": 3}])
-def test_mla_absorbed_is_expanded(options):
-    for position in ("rope", "alibi", "t5"):
-        layer = make("mla", causal=True, position=position, **options)
-        x = random(B, T, D)
-        out, _ = layer.decode(x, layer.init_cache(B, T))
-        np.testing.assert_allclose(out, layer(x), rtol=0, atol=5e-6)
-        chunked = make(
-            "mla", causal=True, position=position, implementation="chunked", block_size=2, **options
-        )
-        np.testing.assert_allclose(chunked(x), layer(x), rtol=0, atol=5e-6)
+@pytest.mark.parametrize(
+    ("position", "options"),
+    [("rope", {"softcap": 0.9}), ("alibi", {"normalizer": "sink"}), ("t5", {"value_dim": 3})],
+)
+def test_mla_absorbed_is_expanded_is_chunked(position, options):
+    given = {"causal": True, "position": position, **options}
+    layer, x = make("mla", **given), random(B, T, D)
+    want = layer(x)
+    absorbed, _ = layer.decode(x, layer.init_cache(B, T))
+    np.testing.assert_allclose(absorbed, want, rtol=0, atol=5e-6)
+    chunked = make("mla", implementation="chunked", block_size=2, **given)
+    np.testing.assert_allclose(chunked(x), want, rtol=0, atol=5e-6)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -281,7 +282,8 @@ def test_no_parameter_is_dead_and_bfloat16_is_near(name):
     gradients = jax.grad(lambda state: jnp.sum(jnp.sin(nnx.merge(graphdef, state)(x))))(state)
     for path, leaf in jax.tree.leaves_with_path(gradients):
         # A bias of the keys adds the same to all scores of a query.
-        assert np.abs(leaf).max() > 1e-5 or "'key'" in str(path) and "bias" in str(path), path
+        of_key_bias = "'key'" in str(path) and "'bias'" in str(path)
+        assert of_key_bias or np.abs(leaf).max() > 1e-5, path
     narrow = make(name, causal=True, dtype="bfloat16")
     y, want = narrow(x), layer(x)
     assert y.dtype == jnp.bfloat16
@@ -297,11 +299,11 @@ def test_no_parameter_is_dead_and_bfloat16_is_near(name):
         (lambda: attend("differential", inputs("differential"), None, False, num=1), "'num'"),
         (lambda: attend("gated", inputs("gated") | {"gate": np.ones((B, T, N, 1))}, None, 0), "ga"),
         (lambda: attend("talking_heads", inputs("pooling"), None, False), "pre_mix .n n. is miss"),
-        (lambda: make("pooling", position="rope"), "position='rope' means nothing"),
+        (lambda: make("pooling", position="rope"), "position='rope'"),
         (lambda: make("pooling", softcap=2.0), "softcap=2.0 contradicts"),
         (lambda: make("mla", num_kv_heads=2), "num_kv_heads=2 contradicts"),
         (lambda: make("mla", qk_norm="rms"), "qk_norm='rms' contradicts"),
-        (lambda: make("mla", position="shaw"), "position='shaw' means nothing"),
+        (lambda: make("mla", position="shaw"), "position='shaw'"),
         (lambda: make("mla", position="rope", rope_dim=3), "rope_dim=3"),
         (lambda: make("mla", latent_dim=0), "latent_dim=0"),
         (lambda: make("mla")(random(B, T, D), context=random(B, S, D)), "no cross-attention"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -11,16 +12,21 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax.core import Tracer
-from reference import scaled_dot as reference
 from support import attend_checks, layer_checks
 from support.attend_checks import AttendProbe
-from support.cases import HEADS, LayerCase
+from support.cases import HEADS, AttendCase, LayerCase, reference
 from support.layer_checks import LayerProbe
 
-from attention.core import attend as core
+from attention.core import block, cache
 from attention.core import layer as layer_module
+from attention.core.cache import Extended
+from attention.core.exact_variant import ExactVariant
 from attention.core.layer import AttentionLayer
-from attention.ops import masks, normalizers, scores
+from attention.core.parts import Score
+from attention.normalizers import softmax
+from attention.ops import masks, scores
+from attention.ops.relative import T5, Alibi, Shaw
+from attention.ops.window import Window
 from attention.positions.rope import Rope
 from attention.variants import scaled_dot
 
@@ -31,7 +37,18 @@ right_conditions = masks.conditions
 right_score = scores.scaled_dot
 right_extend = layer_module.extend
 right_rotate = Rope.rotate
-right_join = AttentionLayer._joined
+right_join = AttentionLayer.joined
+right_softmax = softmax.normalize
+right_scores = block.scores_block
+right_key_prefix = masks.key_prefix
+right_window = Window.visible
+right_groups = Window.groups
+right_weigh = block.weigh
+right_values = AttentionLayer._values
+right_repeat = Alibi.bias
+right_buckets = T5.buckets
+right_key_term = Shaw.key_term
+right_roll = cache._roll
 
 
 # What each fault does. Score and normalizer faults return the parts to use instead.
@@ -74,52 +91,54 @@ def normalized_before_the_mask(scores, visible):
 
 
 def softmax_in_bfloat16(scores, visible):
-    weights = normalizers.softmax(scores.astype(jnp.bfloat16), visible)
+    weights = right_softmax(scores.astype(jnp.bfloat16), visible)
     return weights.astype(jnp.float32)
 
 
 def no_gradient_through_weights(scores, visible):
-    return jax.lax.stop_gradient(normalizers.softmax(scores, visible))
+    return jax.lax.stop_gradient(right_softmax(scores, visible))
 
 
-def inverted_mask(given, num_keys):
-    mask = None if given.mask is None else ~given.mask
-    return right_visible(given._replace(mask=mask), num_keys)
+def inverted_mask(given):
+    return right_visible(given._replace(mask=None if given.mask is None else ~given.mask))
 
 
 def ignored(field):
-    def visible(given, num_keys):
-        return right_visible(
-            given._replace(**{field: False if field == "causal" else None}), num_keys
-        )
+    def visible(given):
+        if field == "segments":
+            return right_visible(given._replace(queries=given.queries._replace(segment=None)))
+        return right_visible(given._replace(**{field: False if field == "causal" else None}))
 
     return visible
 
 
 def causal_shifted(by):
-    def visible(given, num_keys):
-        return right_visible(given._replace(query_index=given.query_index + by), num_keys)
+    def visible(given):
+        moved = given.queries._replace(index=given.queries.index + by)
+        return right_visible(given._replace(queries=moved))
 
     return visible
 
 
-def ored_conditions(given, num_keys):
+def ored_conditions(given):
+    queries = given.queries._replace(segment=None)
     parts = [
-        right_visible(given._replace(mask=None), num_keys),
-        right_visible(given._replace(causal=False, segment_ids=None), num_keys),
+        right_visible(given._replace(mask=None)),
+        right_visible(given._replace(causal=False, queries=queries)),
     ]
     parts = [part for part in parts if part is not None]
     return functools.reduce(jnp.logical_or, parts) if parts else None
 
 
-def padding_sees_padding(given, num_keys):
-    if given.segment_ids is None:
-        return right_visible(given, num_keys)
+def padding_sees_padding(given):
+    if given.queries.segment is None:
+        return right_visible(given)
+    queries, keys = given.queries, given.keys
     return right_visible(
         given._replace(
-            segment_ids=given.segment_ids + 1, key_segment_ids=given.key_segment_ids + 1
-        ),
-        num_keys,
+            queries=queries._replace(segment=queries.segment + 1),
+            keys=keys._replace(segment=keys.segment + 1),
+        )
     )
 
 
@@ -129,24 +148,82 @@ def guessed_offset(shape, **given):
     return right_conditions(shape, **given)
 
 
+def bias_after_mask(parts, arrays, q, k, given):
+    scores = right_scores(parts, arrays, q, k, given)
+    sees = masks.visible(given)
+    return scores if sees is None else jnp.where(sees, scores, -30.0)
+
+
+def nothing_hidden(parts, arrays, scores, visible):
+    return right_softmax(scores, None)
+
+
+def softcap_after_bias(parts, arrays, q, k, given):
+    if parts.softcap is None:
+        return right_scores(parts, arrays, q, k, given)
+    plain = right_scores(dataclasses.replace(parts, softcap=None), arrays, q, k, given)
+    return parts.softcap * jnp.tanh(plain * 1.1 / parts.softcap)
+
+
+def one_key_short(given, stop):
+    return right_key_prefix(given, stop)._replace(causal=False)
+
+
+def last_blocks_only(self, tokens):
+    (group,) = right_groups(self, tokens)
+    return (group._replace(reads=group.reads[..., -1:]),)
+
+
+def window_wider(self, queries, keys):
+    return right_window(dataclasses.replace(self, left=self.left + 1), queries, keys)
+
+
+def window_narrower(self, queries, keys):
+    return right_window(dataclasses.replace(self, left=max(self.left - 1, 0)), queries, keys)
+
+
+def window_mirrored(self, queries, keys):
+    return right_window(dataclasses.replace(self, left=self.right, right=self.left), queries, keys)
+
+
+def alibi_upside_down(self, distance, *, slopes):
+    return -right_repeat(self, distance, slopes=slopes)
+
+
+def t5_signs_swapped(self, distance, num_buckets):
+    return right_buckets(self, -distance, num_buckets)
+
+
+def shaw_signs_swapped(self, q, distance, **arrays):
+    return right_key_term(self, q, -distance, **arrays)
+
+
+def rolled_too_far(cache, key, value, end, overflow):
+    extended = right_roll(cache, key, value, end, overflow)
+    return extended._replace(index=extended.index + 1)
+
+
 def positions_that_run_on(segment_ids):
     index = jnp.arange(segment_ids.shape[1], dtype=jnp.int32)[None, :]
     return jnp.broadcast_to(index, segment_ids.shape)
 
 
-def clamped_cache(cache, key, value):
+def clamped_cache(cache, key, value, **given):
     last = cache.key.shape[1] - 1
     slot = jnp.minimum(cache.position[:, None] + jnp.arange(key.shape[1])[None], last)
     row = jnp.arange(key.shape[0])[:, None]
-    return cache._replace(
+    extended = cache._replace(
         key=cache.key.at[row, slot].set(key),
         value=cache.value.at[row, slot].set(value),
         position=cache.position + key.shape[1],
     )
+    index = jnp.arange(last + 1, dtype=jnp.int32)[None, :]
+    return Extended(extended, extended.key, extended.value, index)
 
 
-def cache_without_position(cache, key, value):
-    return right_extend(cache, key, value)._replace(position=cache.position + 1)
+def cache_without_position(cache, key, value, **given):
+    extended = right_extend(cache, key, value, **given)
+    return extended._replace(cache=extended.cache._replace(position=cache.position + 1))
 
 
 def rotation_from_each_start(self, x, positions):
@@ -158,16 +235,20 @@ def score_by_index(q, k):
 
 
 def other_when_compiled(scores, visible):
-    weights = normalizers.softmax(scores, visible)
+    weights = right_softmax(scores, visible)
     return weights * 1.01 if isinstance(scores, Tracer) else weights
 
 
-def output_in_float32(self, heads):
-    return right_join(self, heads).astype(jnp.float32)
+def untrained_values(self, x, context):
+    return jax.lax.stop_gradient(right_values(self, x, context))
 
 
-def normed_over_time(self, heads):
-    y = right_join(self, heads)
+def output_in_float32(self, heads, x):
+    return right_join(self, heads, x).astype(jnp.float32)
+
+
+def normed_over_time(self, heads, x):
+    y = right_join(self, heads, x)
     return y - y.mean(axis=1, keepdims=True)
 
 
@@ -176,15 +257,13 @@ class Mutant(NamedTuple):
     caught_by: set[str]
 
 
-def part(**changed) -> Callable[[pytest.MonkeyPatch], None]:
+def with_score(fault) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        parts = core.Parts(
-            score=changed.get("score", right_score),
-            normalizer=changed.get("normalizer", normalizers.softmax),
-        )
-        patch.setattr(scaled_dot, "PARTS", parts)
-        patch.setattr(scaled_dot, "attend", functools.partial(core.attend, parts))
-        patch.setattr(scaled_dot, "weights", functools.partial(core.weights, parts))
+        variant = ExactVariant(scaled_dot.Config, Score(fault))
+        for name, value in {"VARIANT": variant, "attend": variant.attend}.items():
+            patch.setattr(scaled_dot, name, value)
+        patch.setattr(scaled_dot, "weights", variant.weights)
+        patch.setattr(scaled_dot, "make", variant.make)
 
     return plant
 
@@ -195,29 +274,31 @@ def swap(owner, name: str, fault) -> Callable[[pytest.MonkeyPatch], None]:
 
 VALUES = "attend.check_values"
 MUTANTS = {
-    "no scale": Mutant(part(score=no_scale), {VALUES, "attend.check_gradients"}),
-    "scaled by the number of heads": Mutant(part(score=scale_by_width), {VALUES}),
+    "no scale": Mutant(with_score(no_scale), {VALUES, "attend.check_gradients"}),
+    "scaled by the number of heads": Mutant(with_score(scale_by_width), {VALUES}),
     "scores in bfloat16": Mutant(
-        part(score=score_in_bfloat16), {"attend.check_bfloat16", "attend.check_weights"}
+        with_score(score_in_bfloat16), {"attend.check_bfloat16", "attend.check_weights"}
     ),
-    "kv heads tiled": Mutant(part(score=tiled_score), {"attend.check_values"}),
+    "kv heads tiled": Mutant(with_score(tiled_score), {"attend.check_values"}),
     "softmax over queries": Mutant(
-        part(normalizer=softmax_over_queries), {VALUES, "causal.check_causal"}
+        swap(softmax, "normalize", softmax_over_queries), {VALUES, "causal.check_causal"}
     ),
-    "mean where nothing is seen": Mutant(part(normalizer=mean_where_nothing_is_seen), {VALUES}),
+    "mean where nothing is seen": Mutant(
+        swap(softmax, "normalize", mean_where_nothing_is_seen), {VALUES}
+    ),
     "NaN where nothing is seen": Mutant(
-        part(normalizer=nan_where_nothing_is_seen),
+        swap(softmax, "normalize", nan_where_nothing_is_seen),
         {VALUES, "attend.check_gradients", "causal.check_sees_nothing"},
     ),
     "normalized before the mask": Mutant(
-        part(normalizer=normalized_before_the_mask),
+        swap(softmax, "normalize", normalized_before_the_mask),
         {VALUES, "causal.check_causal", "bidirectional.check_padding"},
     ),
     "softmax in bfloat16": Mutant(
-        part(normalizer=softmax_in_bfloat16), {VALUES, "attend.check_weights"}
+        swap(softmax, "normalize", softmax_in_bfloat16), {VALUES, "attend.check_weights"}
     ),
     "no gradient through the weights": Mutant(
-        part(normalizer=no_gradient_through_weights), {"attend.check_gradients"}
+        swap(softmax, "normalize", no_gradient_through_weights), {"attend.check_gradients"}
     ),
     "mask polarity": Mutant(
         swap(masks, "visible", inverted_mask),
@@ -228,7 +309,7 @@ MUTANTS = {
         swap(masks, "visible", ignored("mask")), {VALUES, "bidirectional.check_padding_mask"}
     ),
     "segments ignored": Mutant(
-        swap(masks, "visible", ignored("segment_ids")),
+        swap(masks, "visible", ignored("segments")),
         {
             VALUES,
             "bidirectional.check_packing",
@@ -261,17 +342,41 @@ MUTANTS = {
         swap(Rope, "rotate", rotation_from_each_start), {"decode.check_decode"}
     ),
     "keys scored by index": Mutant(
-        part(score=score_by_index), {VALUES, "bidirectional.check_permutation"}
+        with_score(score_by_index), {VALUES, "bidirectional.check_permutation"}
     ),
     "other when compiled": Mutant(
-        part(normalizer=other_when_compiled),
+        swap(softmax, "normalize", other_when_compiled),
         {"attend.check_compiled_equals_plain", "bidirectional.check_compiled_equals_plain"},
     ),
     "output in float32": Mutant(
-        swap(AttentionLayer, "_joined", output_in_float32), {"bidirectional.check_bfloat16"}
+        swap(AttentionLayer, "joined", output_in_float32), {"bidirectional.check_bfloat16"}
+    ),
+    "a low number for hidden keys": Mutant(
+        lambda patch: (
+            patch.setattr(block, "scores_block", bias_after_mask),
+            patch.setattr(block, "normalize", nothing_hidden),
+        ),
+        {VALUES},
+    ),
+    "softcap after the bias": Mutant(swap(block, "scores_block", softcap_after_bias), {VALUES}),
+    "causal blocks see ahead": Mutant(
+        swap(masks, "key_prefix", one_key_short), {"attend.check_implementations"}
+    ),
+    "a window reads too few keys": Mutant(
+        swap(Window, "groups", last_blocks_only), {"attend.check_implementations"}
+    ),
+    "window one wider": Mutant(swap(Window, "visible", window_wider), {VALUES}),
+    "window one narrower": Mutant(swap(Window, "visible", window_narrower), {VALUES}),
+    "window mirrored": Mutant(swap(Window, "visible", window_mirrored), {VALUES}),
+    "ALiBi upside down": Mutant(swap(Alibi, "bias", alibi_upside_down), {VALUES}),
+    "T5 signs swapped": Mutant(swap(T5, "buckets", t5_signs_swapped), {VALUES}),
+    "Shaw signs swapped": Mutant(swap(Shaw, "key_term", shaw_signs_swapped), {VALUES}),
+    "window cache one off": Mutant(swap(cache, "_roll", rolled_too_far), {"decode.check_decode"}),
+    "values not trained": Mutant(
+        swap(AttentionLayer, "_values", untrained_values), {"bidirectional.check_gradients"}
     ),
     "statistics over time": Mutant(
-        swap(AttentionLayer, "_joined", normed_over_time),
+        swap(AttentionLayer, "joined", normed_over_time),
         {"causal.check_causal", "bidirectional.check_padding", "bidirectional.check_packing"},
     ),
 }
@@ -289,18 +394,29 @@ CHECKS = {
 }
 
 
+ATTEND_CASES = (
+    AttendCase("scaled_dot", HEADS, True),
+    AttendCase("scaled_dot", HEADS // 2, True),
+    AttendCase("scaled_dot", HEADS // 2, False, (("softcap", 0.9),)),
+    AttendCase("scaled_dot", HEADS, False, (("window", (3, 1)),)),
+    *(AttendCase("scaled_dot", HEADS, False, (), name) for name in ("alibi", "t5", "shaw")),
+)
+LAYER_CASES = (
+    LayerCase("scaled_dot"),
+    LayerCase("scaled_dot", (), "rope"),
+    LayerCase("scaled_dot", (("window", 2),)),
+)
+
+
 def probes(group: str):
     """Yields the probes that the suite gives to a group's checks."""
     if group == "attend":
-        for kv_heads in (HEADS, HEADS // 2):
-            yield AttendProbe("scaled_dot", kv_heads, True, reference)
-    else:
-        for position in (None,) if group == "cross" else (None, "rope"):
-            yield LayerProbe(
-                LayerCase("scaled_dot", (), position),
-                causal=group in ("causal", "decode"),
-                context=group == "cross",
-            )
+        for case in ATTEND_CASES:
+            yield AttendProbe(case, reference("scaled_dot"))
+        return
+    for case in LAYER_CASES[:1] if group == "cross" else LAYER_CASES:
+        directions = {"causal": group in ("causal", "decode"), "context": group == "cross"}
+        yield LayerProbe(case, **directions)
 
 
 def caught(check: str) -> bool:

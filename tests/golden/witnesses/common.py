@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ QUERY = (BATCH, QUERIES, HEADS, HEAD_DIM)
 KEY = (BATCH, KEYS, HEADS, HEAD_DIM)
 SHARED_KEY = (BATCH, KEYS, KV_HEADS, HEAD_DIM)
 
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, Any]  # NumPy arrays and scalars by their key in a file
 
 
 def draw(seed: int, **shapes: tuple[int, ...]) -> Arrays:
@@ -39,7 +40,7 @@ def library(*packages: str) -> np.ndarray:
 
 
 def record(
-    case: str, run: Callable[..., object], given: Arrays, names: str, cotangent: str = "cotangent"
+    case: str, run: Callable[..., Any], given: Arrays, names: str, cotangent: str = "cotangent"
 ) -> Arrays:
     """Runs torch code in float64 and returns its output and gradients.
 
@@ -63,7 +64,7 @@ def record(
     return kept
 
 
-def compare(case: str, got: np.ndarray, expected: np.ndarray, tolerance: float = 2e-6) -> None:
+def compare(case: str, got: Any, expected: Any, tolerance: float = 2e-6) -> None:
     """Prints the largest difference and stops where it is large."""
     difference = float(np.abs(np.asarray(got, np.float64) - expected).max())
     print(f"    {case:24} differs from the formula by {difference:.1e}")
