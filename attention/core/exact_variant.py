@@ -26,7 +26,7 @@ from attention.ops.window import make_window
 
 ALL_MODES = frozenset({"bidirectional", "causal", "cross", "decode", "packed"})
 # The position schemes that act inside attention: all of them mean something to scores.
-POSITIONS = tuple(
+ALL_POSITIONS = tuple(
     name for name in position_schemes.names() if position_schemes.place(name) == "attention"
 )
 _T5_MAX_DISTANCE = 128

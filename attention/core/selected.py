@@ -48,10 +48,8 @@ def attend_selected(parts: Parts, inputs: Inputs) -> Float[Array, "b t n h_v"]:
     rows = pattern.full_rows(inputs.given.queries)
 
     def attend(inputs: Inputs) -> Array:
-        # Recomputed in the backward pass: several arrays as large as the scores are not kept.
-        out = jax.checkpoint(lambda q, k, v: _attend(parts, groups, inputs._replace(q=q, k=k, v=v)))
-        result = out(inputs.q, inputs.k, inputs.v)
-        return result if rows is None else attend_rows(parts, inputs, rows, result)
+        out = _attend_groups(parts, inputs, groups)
+        return out if rows is None else attend_rows(parts, inputs, rows, out)
 
     return by_head(parts, inputs, attend)
 
@@ -61,6 +59,15 @@ def by_head(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array]) -> 
     if jax.default_backend() != "cpu" or parts.mixes_heads:
         return attend(inputs)
     return _over_heads(parts, inputs, attend)
+
+
+def _attend_groups(parts: Parts, inputs: Inputs, groups: tuple[Blocks | Chosen, ...]):
+    q, k, v = inputs.q, inputs.k, inputs.v
+    if not groups:
+        return jnp.zeros((*q.shape[:3], v.shape[3]), v.dtype)
+    # Recomputed in the backward pass: several arrays as large as the scores are not kept.
+    attend = jax.checkpoint(lambda q, k, v: _attend(parts, groups, inputs._replace(q=q, k=k, v=v)))
+    return attend(q, k, v)
 
 
 def _attend(parts: Parts, groups: tuple[Blocks | Chosen, ...], inputs: Inputs):

@@ -94,6 +94,9 @@ def room_for(length: int, most: int | None) -> int:
 def places(marked: Bool[Array, "b t"], room: int) -> Int[Array, "b room"]:
     """Returns the places of the first `room` tokens that are marked, then −1."""
 
+    if not room:
+        return jnp.zeros((marked.shape[0], 0), jnp.int32)
+
     def of_row(row: Array) -> Array:
         return jnp.nonzero(row, size=room, fill_value=-1)[0].astype(jnp.int32)
 

@@ -54,8 +54,8 @@ def name_of(position: Any) -> str:
     package, _, name = type(position).__module__.rpartition(".")
     if package != __name__ or name not in names() or not isinstance(position, get(name).Config):
         raise UserError(
-            f"model.position is of type {type(position).__name__}, neither a name nor the Config of "
-            f"a position scheme: choose one of {', '.join(names())}"
+            f"model.position is of type {type(position).__name__}, neither a name nor the Config "
+            f"of a position scheme: choose one of {', '.join(names())}"
         )
     return name
 

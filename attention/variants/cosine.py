@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import jax
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 from attention.ops.own_array import OwnArray
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 
 

@@ -22,7 +22,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.head_norm import HeadNorm
 from attention.core.layer import AttentionLayer
 from attention.core.parts import HeadMix, Score
@@ -32,6 +32,7 @@ from attention.ops.head_mix import check_pairs, pair_difference
 from attention.ops.own_array import OwnArray
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 EPSILON = 1e-5
 

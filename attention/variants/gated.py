@@ -15,14 +15,14 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
 from attention.core.parts import Score
 from attention.ops import scores
-from attention.ops.own_array import OwnArray
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 
 
@@ -53,8 +53,6 @@ def gated(heads: Float[Array, "b t n h"], gate: Float[Array, "b t n h"]) -> Floa
 
 VARIANT = ExactVariant(Config, Score(scores.scaled_dot), layer=GatedLayer)
 make = VARIANT.make
-# What `attend` takes besides the arrays of the parts; the layer makes it of its input.
-ARRAYS = (OwnArray("gate", "b t n h", jax.nn.initializers.ones),)
 
 
 def attend(
@@ -62,19 +60,21 @@ def attend(
     k: Float[Array, "b s k h"],
     v: Float[Array, "b s k h_v"],
     *,
-    gate: Float[Array, "b t n h_v"],
+    gate: Float[Array, "b t n h_v"] | None = None,
     **given: Any,
 ) -> Float[Array, "b t n h_v"]:
     """Returns gate ⊙ the weighted sums of the values, in their type.
 
     Args:
         q, k, v: queries, keys and values.
-        gate: in [0, 1], the value after the sigmoid.
+        gate: in [0, 1], the value after the sigmoid; needed.
         **given: see `ExactVariant.attend`.
 
     Raises:
-        ValueError: a gate of another shape than the result; and as `ExactVariant.attend`.
+        ValueError: no gate, or one of another shape than the result; and as `ExactVariant.attend`.
     """
+    if gate is None:
+        raise ValueError("the array gate [b t n h] is missing: give it as a keyword")
     heads = VARIANT.attend(q, k, v, **given)
     if gate.shape != heads.shape:
         raise ValueError(f"gate has shape {gate.shape}, not [b t n h] = {heads.shape}")

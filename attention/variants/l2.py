@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from flax import nnx
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.parts import Score
 from attention.core.settings import LayerSettings
@@ -19,6 +19,7 @@ from attention.errors import UserError
 from attention.ops import scores
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 
 

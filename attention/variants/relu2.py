@@ -8,11 +8,12 @@ Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
 from dataclasses import dataclass
 
 from attention.core.exact import ExactConfig, fixed
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 
 

@@ -8,11 +8,12 @@ thing: a query that sees no key gets zeros, where the formula has nothing to giv
 from dataclasses import dataclass
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 
 MODES = ALL_MODES
+POSITIONS = ALL_POSITIONS
 PERMUTATION_EQUIVARIANT = True  # without positions, bidirectional
 
 

@@ -8,11 +8,12 @@ queries read the blocks of keys that they may need, and nothing else. Decoding k
 from dataclasses import dataclass, field
 
 from attention.core.exact import ExactConfig
-from attention.core.exact_variant import ALL_MODES, ExactVariant
+from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
 
 MODES = ALL_MODES - {"cross"}  # two sequences have no distance
+POSITIONS = ALL_POSITIONS
 
 
 @dataclass(frozen=True)

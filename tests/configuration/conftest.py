@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 import pytest
 from ml_collections import ConfigDict
 from support.made_up_variants import VARIANTS
 
-import attention
+from attention import variants
 from attention.configuration.fields import duration, optional
 
 
 @pytest.fixture
 def made_up_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts variants that do not pack, or know one direction, in place of `attention.variants`."""
-    module = ModuleType("attention.variants")
-    module.names = lambda: tuple(VARIANTS)
-    module.get = VARIANTS.__getitem__
-    monkeypatch.setitem(sys.modules, "attention.variants", module)
-    monkeypatch.setattr(attention, "variants", module, raising=False)
+    """Puts variants that do not pack, or know one direction, in place of the real ones."""
+    monkeypatch.setattr(variants, "names", lambda: tuple(VARIANTS))
+    monkeypatch.setattr(variants, "get", VARIANTS.__getitem__)
+    monkeypatch.setattr(variants, "make", lambda name, **settings: {})
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_packing_a_variant_that_cannot_is_refused_by_name() -> None:
 def test_packed_rows_are_whole_blocks_of_the_variant(
     pack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(VARIANTS["scaled_dot"], "PACK_MULTIPLE", 48, raising=False)
+    monkeypatch.setattr(VARIANTS["scaled_dot"].Config, "pack_multiple", 48, raising=False)
     with pytest.raises(UserError) as caught:
         load_config(SPEC, {"data.pack": pack})
     assert str(caught.value).startswith("data.max_length=128 must be a multiple of 48:")
@@ -155,7 +155,7 @@ def test_packed_rows_are_whole_blocks_of_the_variant(
     assert "data.max_length to 144" in str(caught.value)
     load_config(SPEC, {"data.pack": pack, "data.max_length": 96})
     load_config(SPEC, {"data.pack": "never"})
-    monkeypatch.setattr(VARIANTS["mixing"], "PACK_MULTIPLE", 48, raising=False)
+    monkeypatch.setattr(VARIANTS["mixing"].Config, "pack_multiple", 48, raising=False)
     load_config("configs/pos_tagging.py:variant=mixing")  # it does not pack
 
 

@@ -32,17 +32,17 @@ CASES["all of them"] = {
 @pytest.mark.parametrize("case", CASES)
 def test_visible_is_the_definition(case):
     given = CASES[case]
-    got = masks.visible(masks.conditions(SHAPE, **given), SHAPE[-1])
+    got = masks.visible(masks.conditions(SHAPE, **given))
     np.testing.assert_array_equal(np.broadcast_to(got, SHAPE), visible_pairs(SHAPE, **given))
 
 
 def test_square_causal_starts_at_zero():
-    got = masks.visible(masks.conditions((1, 1, 4, 4), causal=True), 4)
+    got = masks.visible(masks.conditions((1, 1, 4, 4), causal=True))
     np.testing.assert_array_equal(got[0, 0], np.tril(np.ones((4, 4), bool)))
 
 
 def test_no_condition_is_no_mask():
-    assert masks.visible(masks.conditions(SHAPE), 5) is None
+    assert masks.visible(masks.conditions(SHAPE)) is None
 
 
 @pytest.mark.parametrize(

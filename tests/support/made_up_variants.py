@@ -26,7 +26,9 @@ class RecurrentConfig:
 
 VARIANTS = {
     "scaled_dot": SimpleNamespace(
-        Config=PlainConfig, MODES=frozenset({"bidirectional", "causal", "packed"})
+        Config=PlainConfig,
+        MODES=frozenset({"bidirectional", "causal", "packed"}),
+        POSITIONS=("rope",),
     ),
     "recurrent": SimpleNamespace(Config=RecurrentConfig, MODES=frozenset({"causal"})),
     "mixing": SimpleNamespace(Config=PlainConfig, MODES=frozenset({"bidirectional"})),

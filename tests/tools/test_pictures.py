@@ -29,6 +29,10 @@ def cells(picture):
     ]
 
 
+def number(part, key):
+    return float(part.get(key))
+
+
 def texts(picture):
     return [text.text for text in picture.iter(f"{SVG}text")]
 
@@ -45,8 +49,8 @@ def test_a_cell_for_each_value_with_its_number():
 
 def test_rows_are_queries_and_columns_keys():
     picture = drawn(np.arange(6.0).reshape(2, 3), digits=0)
-    where = {t.text: (float(t.get("x")), float(t.get("y"))) for t in picture.iter(f"{SVG}text")}
-    assert where["1"][1] == where["2"][1] == where["b"][1] - pictures.CELL
+    where = {t.text: (number(t, "x"), number(t, "y")) for t in picture.iter(f"{SVG}text")}
+    assert where["1"][1] == where["2"][1] == pytest.approx(where["b"][1] - pictures.CELL)
     assert where["1"][0] == where["4"][0] == where["y"][0]
 
 
@@ -74,9 +78,9 @@ def test_nothing_is_fetched_and_both_schemes_have_colours():
 
 def test_everything_lies_inside_the_picture():
     picture = drawn(columns=("a rather long name", "y", "z"), title="t" * 60)
-    width, height = float(picture.get("width")), float(picture.get("height"))
+    width, height = number(picture, "width"), number(picture, "height")
     for part in picture.iter(f"{SVG}text"):
-        assert 0 <= float(part.get("x")) <= width and 0 <= float(part.get("y")) <= height
+        assert 0 <= number(part, "x") <= width and 0 <= number(part, "y") <= height
     assert width > 0.6 * pictures.FONT * 60
 
 

@@ -178,7 +178,7 @@ def test_bigbird_pattern_is_a_mask_of_blocks(golden, name):
 
 def test_bigbird_without_random_blocks(golden):
     file = golden("bigbird_transformers")
-    options = {"block_size": int(file["block_size"]), "num_random_blocks": 0}
+    options = {"pattern_block": int(file["block_size"]), "num_random": 0}
     attend = needed("bigbird").attend
     check(lambda q, k, v: attend(q, k, v, **options), file, "fixed", ("q", "k", "v"))
 

@@ -73,6 +73,14 @@ def make(name: str, **settings):
     return layer
 
 
+def compiled(layer, method="__call__"):
+    """Returns a method of the layer, compiled."""
+    graphdef, state = nnx.split(layer)
+    return jax.jit(
+        lambda *args, **given: getattr(nnx.merge(graphdef, state), method)(*args, **given)
+    )
+
+
 def layer_state(layer) -> dict[str, np.ndarray]:
     """Returns the parameters by dotted path, in float64."""
     flat = nnx.to_flat_state(nnx.state(layer, nnx.Param))
@@ -190,7 +198,7 @@ def test_mla_forward(position, causal, options):
     want = mla_reference.forward(
         state, x.astype(np.float64), segment_ids=ids, causal=causal, **given
     )
-    np.testing.assert_allclose(layer(x, segment_ids=ids), want, rtol=0, atol=5e-6)
+    np.testing.assert_allclose(compiled(layer)(x, segment_ids=ids), want, rtol=0, atol=5e-6)
 
 
 @pytest.mark.parametrize(("layer_index", "causal"), [(0, False), (3, True)])
@@ -202,7 +210,7 @@ def test_differential_forward(layer_index, causal):
         x.astype(np.float64),
         **{"segment_ids": ids, "causal": causal, "num_heads": N, "layer_index": layer_index},
     )
-    np.testing.assert_allclose(layer(x, segment_ids=ids), want, rtol=0, atol=5e-6)
+    np.testing.assert_allclose(compiled(layer)(x, segment_ids=ids), want, rtol=0, atol=5e-6)
 
 
 def test_differential_layer_reduces_to_its_first_maps():
@@ -238,17 +246,17 @@ def test_gated_layer_gates_by_its_input():
 def test_decoding_is_the_full_pass(name, window):
     position = None if name == "pooling" else "rope"
     layer = make(name, causal=True, position=position, window=window)
-    x, mask = random(B, T, D), np.ones((B, 1, 1, T), bool)
-    mask[0, ..., 0] = False
-    for given in (None, mask):
-        full = layer(x, mask=given)
+    full, step, x = compiled(layer), compiled(layer, "decode"), random(B, T, D)
+    masks = np.ones((2, B, 1, 1, T), bool)
+    masks[1, 0, ..., 0] = False
+    for mask in masks:
         cache = layer.init_cache(B, T)
+        assert cache.key.shape[1] == cache.value.shape[1] == (window or T)
         outputs = []
         for start, stop in ((0, 2), (2, 3), (3, 5)):
-            seen = None if given is None else given[..., :stop]
-            out, cache = layer.decode(x[:, start:stop], cache, mask=seen)
+            out, cache = step(x[:, start:stop], cache, mask=mask)
             outputs.append(out)
-        np.testing.assert_allclose(np.concatenate(outputs, 1), full, rtol=0, atol=5e-6)
+        np.testing.assert_allclose(np.concatenate(outputs, 1), full(x, mask=mask), atol=5e-6)
     with pytest.raises(UserError, match="max_length"):
         layer.decode(x[:, :1], cache)
 
@@ -268,27 +276,31 @@ def test_mla_caches_the_latent_and_the_shared_key_only():
 def test_mla_absorbed_is_expanded_is_chunked(position, options):
     given = {"causal": True, "position": position, **options}
     layer, x = make("mla", **given), random(B, T, D)
-    want = layer(x)
-    absorbed, _ = layer.decode(x, layer.init_cache(B, T))
+    want = compiled(layer)(x)
+    absorbed, _ = compiled(layer, "decode")(x, layer.init_cache(B, T))
     np.testing.assert_allclose(absorbed, want, rtol=0, atol=5e-6)
     chunked = make("mla", implementation="chunked", block_size=2, **given)
-    np.testing.assert_allclose(chunked(x), want, rtol=0, atol=5e-6)
+    np.testing.assert_allclose(compiled(chunked)(x), want, rtol=0, atol=5e-6)
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_no_parameter_is_dead_and_bfloat16_is_near(name):
     layer, x = make(name, causal=True), random(B, T, D)
     graphdef, state = nnx.split(layer)
-    gradients = jax.grad(lambda state: jnp.sum(jnp.sin(nnx.merge(graphdef, state)(x))))(state)
-    for path, leaf in jax.tree.leaves_with_path(gradients):
+
+    @jax.jit
+    def gradients(state):
+        return jax.grad(lambda state: jnp.sum(jnp.sin(nnx.merge(graphdef, state)(x))))(state)
+
+    for path, leaf in jax.tree.leaves_with_path(gradients(state)):
         # A bias of the keys adds the same to all scores of a query.
         of_key_bias = "'key'" in str(path) and "'bias'" in str(path)
         assert of_key_bias or np.abs(leaf).max() > 1e-5, path
     narrow = make(name, causal=True, dtype="bfloat16")
-    y, want = narrow(x), layer(x)
+    y, want = compiled(narrow)(x), compiled(layer)(x)
     assert y.dtype == jnp.bfloat16
     assert np.abs(np.asarray(y, np.float32) - want).max() < 0.03 * np.abs(want).max()
-    step, _ = narrow.decode(x, narrow.init_cache(B, T))
+    step, _ = compiled(narrow, "decode")(x, narrow.init_cache(B, T))
     assert np.abs(np.asarray(step, np.float32) - want).max() < 0.03 * np.abs(want).max()
 
 

@@ -44,7 +44,7 @@ right_key_prefix = masks.key_prefix
 right_window = Window.visible
 right_groups = Window.groups
 right_weigh = block.weigh
-right_values = AttentionLayer._values
+right_values = AttentionLayer.values
 right_repeat = Alibi.bias
 right_buckets = T5.buckets
 right_key_term = Shaw.key_term
@@ -373,7 +373,7 @@ MUTANTS = {
     "Shaw signs swapped": Mutant(swap(Shaw, "key_term", shaw_signs_swapped), {VALUES}),
     "window cache one off": Mutant(swap(cache, "_roll", rolled_too_far), {"decode.check_decode"}),
     "values not trained": Mutant(
-        swap(AttentionLayer, "_values", untrained_values), {"bidirectional.check_gradients"}
+        swap(AttentionLayer, "values", untrained_values), {"bidirectional.check_gradients"}
     ),
     "statistics over time": Mutant(
         swap(AttentionLayer, "joined", normed_over_time),

@@ -61,6 +61,8 @@ def record(
     for name, leaf in leaves.items():
         # A gradient is compared with float32 results: half the bytes are enough.
         kept[f"{case}_grad_{name}"] = leaf.grad.numpy().astype(np.float32)
+    if not all(np.isfinite(array).all() for array in kept.values()):
+        raise SystemExit(f"{case}: the library's output or gradients are not finite")
     return kept
 
 
