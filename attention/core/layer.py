@@ -239,6 +239,11 @@ class AttentionLayer(nnx.Module):
                 f"position={name!r} means nothing between two sequences: "
                 f"make layers for cross-attention with position=None"
             )
+        if self.parts.pattern is not None:
+            raise UserError(
+                "who sees whom by place (window) means nothing between two sequences: make layers "
+                "for cross-attention with window=None"
+            )
 
     def joined(
         self, heads: Float[Array, "b t n h"], x: Float[Array, "b t d"]

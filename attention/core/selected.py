@@ -180,12 +180,12 @@ class _Layout(NamedTuple):
     def queries(self, x: Array) -> Array:
         """[#b t …] → [bc q …]."""
         x = jnp.broadcast_to(x, (self.b, *x.shape[1:]))
-        return self.arrange(x).reshape(-1, self.size, *x.shape[2:])
+        return self.arrange(x).reshape(self.b * self.num_blocks, self.size, *x.shape[2:])
 
     def keys(self, x: Array, reads) -> Array:
         """[#b t …] → [bc m …]: the blocks that each block reads."""
         read = _read(self.arrange(jnp.broadcast_to(x, (self.b, *x.shape[1:]))), reads)
-        return read.reshape(self.b * self.num_blocks, -1, *x.shape[2:])
+        return read.reshape(self.b * self.num_blocks, read.shape[2] * self.size, *x.shape[2:])
 
     def in_order(self, x: Array) -> Array:
         """[bc n q m] → [b n t m]."""
@@ -195,7 +195,7 @@ class _Layout(NamedTuple):
     def in_blocks(self, x: Array) -> Array:
         """[b n t m] → [bc n q m]."""
         blocks = jnp.moveaxis(self.arrange(x, axis=2), 2, 1)
-        return blocks.reshape(-1, *blocks.shape[2:])
+        return blocks.reshape(self.b * self.num_blocks, *blocks.shape[2:])
 
     def joined(self, x: Array) -> Array:
         """[bc q n h] → [b t n h]."""

@@ -1,6 +1,6 @@
 """ReLU scores divided by their sum: relu(e) / Σ relu(e), zeros where that sum is 0.
 
-The plainest way to weights that sum to 1, without an exponential (row 9 of the variants: the
+The plainest way to weights that sum to 1, without an exponential (the
 scores of 2309.08586 with their own sum for the length). O(t·s) time a head; the backward pass keeps
 the weights and which scores are positive.
 """

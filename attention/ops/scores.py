@@ -31,7 +31,8 @@ def general(
     score_matrix: Float[Array, "n h h"],
 ) -> Float[Array, "b n t s"]:
     """Returns qᵀ W k with a matrix for each query head (Luong et al. 2015, equation 8)."""
-    return dot(times_matrix(q, score_matrix=score_matrix), k)
+    # A product is as wide as its narrower operand, and qᵀW is no bfloat16 number.
+    return dot(times_matrix(q, score_matrix=score_matrix), k.astype(jnp.float32))
 
 
 def times_matrix(

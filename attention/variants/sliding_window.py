@@ -11,6 +11,7 @@ from attention.core.exact import ExactConfig
 from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
+from attention.ops.window import make_window
 
 MODES = ALL_MODES - {"cross"}  # two sequences have no distance
 POSITIONS = ALL_POSITIONS
@@ -18,9 +19,17 @@ POSITIONS = ALL_POSITIONS
 
 @dataclass(frozen=True)
 class Config(ExactConfig):
-    """The options of the exact core; `window` has a default here, and may not be None."""
+    """The options of the exact core, of which `window` has a default here.
+
+    Attributes:
+        window: keys seen on each side, w or (left, right), the query itself not counted.
+    """
 
     window: int | tuple[int, int] = field(default=64, metadata={"examples": (2,), "small": (3, 1)})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_window(self.window, causal=False)
 
 
 VARIANT = ExactVariant(Config, Score(scores.scaled_dot))

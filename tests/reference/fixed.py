@@ -21,10 +21,9 @@ def pattern(
     """Returns bool [b t s]: ⌊j/ℓ⌋ = ⌊i/ℓ⌋ or j mod ℓ ≥ ℓ − c, i and j counted in their segment."""
     ids = rows(s, segment_ids)
     sees = np.zeros((len(ids), t, s), bool)
-    for b, query, key in np.ndindex(*sees.shape):
+    for b, query in np.ndindex(len(ids), t):
         start, stop = stretch(ids[b], query)
-        if not start <= key < stop or (causal and key > query):
-            continue
-        i, j = query - start, key - start
-        sees[b, query, key] = j // stride == i // stride or j % stride >= stride - summary
+        for key in range(start, min(stop, query + 1) if causal else stop):
+            i, j = query - start, key - start
+            sees[b, query, key] = j // stride == i // stride or j % stride >= stride - summary
     return sees

@@ -32,11 +32,12 @@ def pattern(
     is_global = global_tokens(s, segment_ids) if global_mask is None else global_mask
     sees = np.zeros((max(len(ids), len(is_global)), t, s), bool)
     ids, is_global = (np.broadcast_to(x, (len(sees), s)) for x in (ids, is_global))
-    for b, i, j in np.ndindex(*sees.shape):
+    for b, i in np.ndindex(len(sees), t):
         start, stop = stretch(ids[b], i)
-        near = -left <= j - i <= right
-        far = (is_global[b, i] or is_global[b, j]) and start <= j < stop
-        sees[b, i, j] = (near or far) and not (causal and j > i)
+        for j in range(i + 1 if causal else s):
+            near = -left <= j - i <= right
+            far = (is_global[b, i] or is_global[b, j]) and start <= j < stop
+            sees[b, i, j] = near or far
     return sees
 
 

@@ -55,12 +55,10 @@ class AttendProbe:
             "t5": {"bias_table": "buckets n"},
             "shaw": {"key_table": "rows h", "value_table": "rows h"},
         }
-        if hasattr(self.reference, "OWN"):  # of a variant that states its arrays itself
-            own = self.reference.OWN
-        else:
-            parts = self.variant.VARIANT.parts(self.variant.Config(**self.options))
-            own = {array.name: array.axes for array in parts.own_arrays}
-        return own | (positions[self.case.position] if self.case.position else {})
+        parts = self.variant.VARIANT.parts(self.config)
+        own = {array.name: array.axes for array in parts.own_arrays}
+        more = getattr(self.reference, "OWN", {})  # of a variant that takes more than its parts
+        return own | more | (positions[self.case.position] if self.case.position else {})
 
     def attend(self, *arrays, given, **options):
         return self.variant.attend(
@@ -171,8 +169,7 @@ def check_values(probe: AttendProbe) -> None:
         out, _ = probe(given)
         np.testing.assert_allclose(out, probe.expected(given), rtol=0, atol=5e-6)
         blind = ~probe.sees(given).any(-1).swapaxes(1, 2)
-        if not _mixes_heads(probe):
-            assert np.all(out[blind] == 0.0), "a query that sees no key must give exact zeros"
+        assert np.all(out[blind] == 0.0), "a query that sees no key must give exact zeros"
     assert blind.any(), "the conditions should leave some query without a key"
 
 
@@ -302,12 +299,6 @@ def check_refusals(probe: AttendProbe) -> None:
     for attempt in attempts:
         with pytest.raises(ValueError):
             attempt()
-
-
-def _mixes_heads(probe: AttendProbe) -> bool:
-    """Whether a query may get something by a head that sees nothing, from another that does."""
-    variant = getattr(probe.variant, "VARIANT", None)
-    return variant is not None and variant.parts(probe.config).mixes_heads
 
 
 ALL = (

@@ -1,7 +1,7 @@
 """Which variants, options and positions the conformance suite runs over.
 
 Each variant has a base case of each mode, run by `make test`; the cases that change one option, or
-the position scheme, are `slow` and run by `make test-full`, but for those of `scaled_dot`.
+the position scheme, are `slow` and run by `make test-full`, but for `attend` of `scaled_dot`.
 """
 
 from __future__ import annotations
@@ -103,10 +103,13 @@ def layer_cases(mode: str) -> list[Any]:
             continue
         small = small_options(name)
         cases.append(LayerCase(name, small))
-        more = [LayerCase(name, options) for options in option_sets(name, of_layer=True)]
+        sets = option_sets(name, of_layer=True)
+        if mode == "cross":  # where there is no distance
+            sets = [options for options in sets if "window" not in dict(options)]
+        more = [LayerCase(name, options) for options in sets]
         if mode != "cross":
             more += [LayerCase(name, small, position) for position in inner_positions(name)]
-        cases += _marked(name, more)
+        cases += [pytest.param(case, marks=pytest.mark.slow) for case in more]
     return cases
 
 
@@ -134,7 +137,8 @@ def attend_cases() -> list[Any]:
             if scheme in schemes
             for c in directions
         ]
-        cases += base + _marked(name, more)
+        marks = () if name == FULLY_TESTED else pytest.mark.slow
+        cases += base + [pytest.param(case, marks=marks) for case in more]
     return cases
 
 
@@ -143,9 +147,3 @@ def reference(name: str) -> ModuleType | None:
     if importlib.util.find_spec(f"reference.{name}") is None:
         return None
     return importlib.import_module(f"reference.{name}")
-
-
-def _marked(name: str, cases: list[Any]) -> list[Any]:
-    if name == FULLY_TESTED:
-        return cases
-    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]

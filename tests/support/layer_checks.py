@@ -141,7 +141,13 @@ def check_sees_nothing(probe: LayerProbe) -> None:
 
 def check_gradients(probe: LayerProbe) -> None:
     """The slope of a loss along random directions is what the gradients say, parameter by
-    parameter; central differences in float32, two widths combined."""
+    parameter; central differences in float32, two widths combined.
+
+    Not where weights have kinks, which are met at every width: there the exact check of `attend`
+    in float64 has to do.
+    """
+    if _normalizer(probe) in SPARSE:
+        return
     x, ids = packed_and_separate(probe)
     start = (probe.state, jnp.asarray(x))
     _, gradients = probe.loss_and_gradients(*start, ids)
@@ -163,6 +169,10 @@ def check_gradients(probe: LayerProbe) -> None:
         assert abs(got - slope) < 0.03 * scale, (structure, index, got, slope)
 
 
+def _normalizer(probe: LayerProbe) -> str:
+    return getattr(getattr(probe.layer, "config", None), "normalizer", "softmax")
+
+
 def check_causal(probe: LayerProbe) -> None:
     """Replacing later inputs changes no output; the Jacobian is lower triangular, all of it."""
     x = random_input(LENGTH)
@@ -177,8 +187,7 @@ def check_causal(probe: LayerProbe) -> None:
 
     sensitivity = np.abs(jax.jit(jax.jacrev(row))(x[0])).max(-1)
     assert np.all(np.triu(sensitivity, 1) == 0.0)
-    normalizer = getattr(getattr(probe.layer, "config", None), "normalizer", "softmax")
-    if normalizer not in SPARSE:
+    if _normalizer(probe) not in SPARSE:
         reached = sensitivity[seen_when_causal(probe)]
         assert np.all(reached > 0.0), "each sees itself and all before that it may"
 

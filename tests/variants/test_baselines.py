@@ -114,6 +114,20 @@ def test_padding_never_shows(name, options, causal):
     np.testing.assert_allclose(y[~real], np.tile(bias, (np.sum(~real), 1)), rtol=0, atol=0)
 
 
+@over_names
+def test_not_even_a_nan_in_padding_reaches_a_gradient(name):
+    graphdef, state = nnx.split(make(name), nnx.Param)
+    x = np.where((IDS != 0)[..., None], random(B, T, D), np.float32(np.nan))
+
+    @jax.jit
+    @functools.partial(jax.grad, argnums=(0, 1))
+    def gradients(state, x):
+        return jnp.sum(jnp.sin(nnx.merge(graphdef, state)(x, segment_ids=IDS)))
+
+    for gradient in jax.tree.leaves(gradients(state, x)):
+        assert np.all(np.isfinite(gradient))
+
+
 @over_directions
 @over_cases
 def test_packed_equals_separate(name, options, causal):
