@@ -52,7 +52,7 @@ def attend_chunked(
     if jax.default_backend() != "cpu" or parts.mixes_heads:
         return in_blocks(inputs)
     # The scores of one head in one row stay in the cache of a CPU; those of all do not.
-    return _over_heads(parts, inputs, lambda head: _over_rows(head, in_blocks))
+    return over_heads(parts, inputs, lambda head: _over_rows(head, in_blocks))
 
 
 # -- blocks of queries -----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _split(x: Array, num_blocks: int, axis: int) -> Array:
 # -- heads and rows --------------------------------------------------------------------------------
 
 
-def _over_heads(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array]):
+def over_heads(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array]):
     """One key head, with the query heads that it serves, after the other."""
     q, k, v, given, arrays, drop = inputs
     kv_heads = k.shape[2]

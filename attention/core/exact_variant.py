@@ -35,7 +35,9 @@ _T5_MAX_DISTANCE = 128
 def window_of(config: Any, causal: bool) -> Pattern | None:
     """Returns the pattern of the option `window`."""
     dilation = getattr(config, "dilation", 1)
-    return config.window and make_window(config.window, causal=causal, dilation=dilation)
+    if config.window is None:
+        return None
+    return make_window(config.window, causal=causal, dilation=dilation)
 
 
 @dataclass(frozen=True)

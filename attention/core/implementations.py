@@ -36,7 +36,8 @@ class _Row(NamedTuple):
 TABLE = (
     _Row("", "", 0, 0, Way("plain", 512)),
     _Row("", "", 0, 2048, Way("chunked", 512)),
-    _Row("cpu", "", 0, 512, Way("chunked", 256)),
+    _Row("cpu", "bfloat16", 0, 512, Way("chunked", 512)),
+    _Row("cpu", "", 0, 1024, Way("chunked", 512)),
 )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.core.block import attend_block, normalize, scores_block, weigh
-from attention.core.chunked import Inputs, _over_heads
+from attention.core.chunked import Inputs, over_heads
 from attention.core.parts import Parts
 from attention.ops import masks
 from attention.ops.selection import Blocks, Chosen, Rows, Selective
@@ -58,7 +58,7 @@ def by_head(parts: Parts, inputs: Inputs, attend: Callable[[Inputs], Array]) -> 
     """Computes one head after the other where that is faster: its scores stay in a CPU's cache."""
     if jax.default_backend() != "cpu" or parts.mixes_heads:
         return attend(inputs)
-    return _over_heads(parts, inputs, attend)
+    return over_heads(parts, inputs, attend)
 
 
 def _attend_groups(parts: Parts, inputs: Inputs, groups: tuple[Blocks | Chosen, ...]):

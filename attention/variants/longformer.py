@@ -31,6 +31,8 @@ from attention.ops.window import make_window
 
 MODES = frozenset({"bidirectional", "packed"})
 POSITIONS = ALL_POSITIONS
+Queries = Literal["all", "local", "global"]
+_BOTH: tuple[Queries, ...] = ("local", "global")
 
 
 @dataclass(frozen=True)
@@ -95,14 +97,10 @@ class LongformerLayer(AttentionLayer):
         """
         _refuse_context(context, context_segment_ids)
         drop = self.dropout.draw(rngs)
-        heads = 0.0
-        for number, queries in enumerate(("local", "global")):
-            q, k, v = self._projected(queries, x, segment_ids, positions)
-            heads = heads + attending.attend(
+        local, of_global = (
+            attending.attend(
                 _restricted(self.parts, queries, global_mask),
-                q,
-                k,
-                v,
+                *self._projected(queries, x, segment_ids, positions),
                 arrays=self._arrays(),
                 mask=mask,
                 causal=self.settings.causal,
@@ -112,7 +110,10 @@ class LongformerLayer(AttentionLayer):
                 block_size=self.config.block_size,
                 drop=drop and drop.for_block(number),
             )
-        return self.joined(heads, x)
+            for number, queries in enumerate(_BOTH)
+        )
+        # Where the one computes something, the other is zero.
+        return self.joined(local + of_global, x)
 
     def weights(
         self,
@@ -127,22 +128,21 @@ class LongformerLayer(AttentionLayer):
     ) -> Float[Array, "b n t s"]:
         """Returns the attention weights of a call with the same arguments, without dropout."""
         _refuse_context(context, context_segment_ids)
-        total = 0.0
-        for queries in ("local", "global"):
-            q, k, _ = self._projected(queries, x, segment_ids, positions)
-            total = total + attending.weights(
+        local, of_global = (
+            attending.weights(
                 _restricted(self.parts, queries, global_mask),
-                q,
-                k,
+                *self._projected(queries, x, segment_ids, positions)[:2],
                 arrays=self._arrays(),
                 mask=mask,
                 causal=self.settings.causal,
                 segment_ids=segment_ids,
                 positions=positions,
             )
-        return total
+            for queries in _BOTH
+        )
+        return local + of_global
 
-    def _projected(self, queries: str, x, segment_ids, positions):
+    def _projected(self, queries: Queries, x, segment_ids, positions):
         """Returns q, k, v for the local or the global queries."""
         if queries == "local":
             return *self.queries_and_keys(x, None, segment_ids, positions), self.values(x, None)
@@ -161,7 +161,6 @@ def _pattern(config: Config, causal: bool) -> Longformer:
 
 VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern, layer=LongformerLayer)
 make = VARIANT.make
-Queries = Literal["all", "local", "global"]
 
 
 def attend(
@@ -187,13 +186,12 @@ def attend(
     Raises:
         ValueError: some of the global arrays only, or what an exact variant refuses.
     """
-    arrays = (global_q, global_k, global_v)
-    if any(array is None for array in arrays):
-        if any(array is not None for array in arrays):
+    if global_q is None or global_k is None or global_v is None:
+        if any(array is not None for array in (global_q, global_k, global_v)):
             raise ValueError("global_q, global_k and global_v go together: give all or none")
         return _variant("all", global_mask).attend(q, k, v, **given)
     local = _variant("local", global_mask).attend(q, k, v, **given)
-    return local + _variant("global", global_mask).attend(*arrays, **given)
+    return local + _variant("global", global_mask).attend(global_q, global_k, global_v, **given)
 
 
 def weights(
