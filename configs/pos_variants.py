@@ -1,7 +1,7 @@
 """Every exact variant as a part-of-speech tagger, with equal budgets: a study.
 
-    python train.py --config=configs/pos_variants.py:variant=additive,seed=1 --workdir=runs/additive-1
-    python docs/results/variants/run.py --out=docs/results/variants/results.jsonl     # all of it
+    python train.py --config=configs/pos_variants.py:variant=l2,seed=1 --workdir=runs/l2-1
+    python docs/results/variants/run.py     # all of it
 
 A small encoder on the Turkish treebank, the same for each variant: the same steps, learning rate
 and dropout, chosen for none of them. The parameters of the encoder are equal within 5 %: where a

@@ -7,7 +7,6 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from attention.configuration.fields import leaves
-from attention.core import implementations
 
 _KEY = "model.attention.implementation"
 
@@ -32,6 +31,8 @@ def choose_implementation(config: ConfigDict, *, saved: ConfigDict | None = None
 
 
 def _measured(config: Any) -> str:
+    from attention.core import implementations  # imports JAX
+
     way = implementations.choose(
         "auto",
         length=config.data.max_length,

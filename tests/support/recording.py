@@ -22,6 +22,7 @@ _WHOLE_OBJECT = frozenset(
         "wrapper",
         "replace",
         "_replace",
+        "_check_fixed",
     }
     | {"_asdict_inner", "_astuple_inner", "asdict", "astuple"}
 )

@@ -1,5 +1,6 @@
 """A config key that nothing reads is a defect: every leaf of a recipe is read by a training run."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from support.recording import RecordingConfig, recorded_fields, unread
 from support.runs import SMALL
 from support.treebank import write_treebank
 
-from attention import configuration, variants
+from attention import configuration, positions, variants
 from attention.configuration.fields import leaves
 from attention.core.settings import LayerSettings
 from attention.models.encoder import EncoderConfig
@@ -16,7 +17,20 @@ from attention.training import loop
 REPOSITORY = Path(__file__).parent.parent.parent
 # Small data of one's own for each task: (folder) -> overrides that name its files.
 WRITE_DATA = {"pos_tagging": write_treebank}
-SIZES = ("tiny", "small", "base")
+# The arguments of each recipe, and what is set besides: together they make use of every leaf.
+USES: dict[str, list[tuple[str, dict]]] = {
+    "pos_tagging.py": [
+        ("size=tiny", {}),
+        ("size=small", {}),
+        ("size=base", {}),
+        ("size=tiny,variant=entmax", {}),
+        *(
+            ("size=tiny", {"model.position": name})
+            for name in positions.names()
+            if dataclasses.fields(positions.get(name).Config) and name != "rope"
+        ),
+    ],
+}
 # The names of the parts that a run is made of; they are for people and for compare, not for code.
 LABELS = {"size"}
 
@@ -43,16 +57,21 @@ def reads(request, tmp_path_factory):
     overrides = {**SMALL, **WRITE_DATA[task](folder / "data"), "train_steps": 1}
     by_size = {}
     own = {variants.get(name).Config: "model.attention" for name in variants.names()}
-    for size in SIZES:
-        spec = f"configs/{request.param}:size={size},dataset=files"
+    # What fixed options and examples are compared with is no use of them.
+    own |= {positions.get(name).Config: f"model.positions.{name}" for name in positions.names()}
+    uses = USES.get(request.param, [("", {})])
+    for number, (argument, more) in enumerate(uses):
+        size = f"{number}:{argument}"
+        spec = f"configs/{request.param}:{argument}{',' if argument else ''}dataset=files"
         known = dict(leaves(configuration.load_config(spec)))
-        chosen = {key: value for key, value in overrides.items() if key in known}
-        config = configuration.load_config(spec, chosen)
+        chosen = {key: value for key, value in overrides.items() if key in known} | more
+        # Chosen before: a config that notes its reads cannot be copied.
+        config = configuration.choose_implementation(configuration.load_config(spec, chosen))
         read: set[str] = set()
         fields: set[str] = set()
         built = {EncoderConfig: "encoder", LayerSettings: "layer"}
         with recorded_fields(own, read), recorded_fields(built, fields):
-            loop.train(RecordingConfig(config, read), str(folder / size))
+            loop.train(RecordingConfig(config, read), str(folder / str(number)))
         by_size[size] = (config, read, fields)
     return by_size
 
@@ -62,8 +81,12 @@ def test_the_recipes_are_found():
     assert not {"saved.py", "common.py"} & set(RECIPES)
 
 
-def test_every_leaf_is_read_under_some_argument(reads):
+def test_every_leaf_is_read_under_some_argument(request, reads):
     everything = set().union(*(read for _, read, _ in reads.values()))
+    name = request.node.callspec.params["reads"]
+    main = f"{RECIPES[name]}.py"  # a study of a task has the leaves of its recipe, tested there
+    if name != main:
+        everything |= {key for key, _ in leaves(configuration.load_config(f"configs/{main}"))}
     for size, (config, _, _) in reads.items():
         assert set(unread(config, everything)) <= LABELS, size
 

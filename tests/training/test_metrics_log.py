@@ -87,7 +87,9 @@ def test_tensorboard_gets_the_numbers_and_no_complaint(run, caplog):
     assert not caplog.records
 
 
-def test_elsewhere_than_on_a_terminal_each_call_is_one_plain_line(run, caplog, capsys):
+def test_elsewhere_than_on_a_terminal_each_call_is_one_plain_line(run, caplog, capsys, monkeypatch):
+    # A command run in this process before leaves its handler, which writes the line itself.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])
     with caplog.at_level(logging.INFO), MetricsLog(run, total_steps=50, terminal=False) as log:
         log.progress(5)
         log.write(

@@ -110,12 +110,41 @@ def measure(cell: dict, candidates: dict[str, Callable], torch: Torch | None, ro
     best = dict.fromkeys([*runs, *(["torch"] if torch else [])], float("inf"))
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(0.05)  # the threads of the one before go to sleep
             start = time.perf_counter()
             run()
             best[name] = min(best[name], time.perf_counter() - start)
         if torch:
             best["torch"] = min(best["torch"], torch.seconds(**cell))
     return {**cell, "milliseconds": {name: round(1e3 * s, 3) for name, s in best.items()}}
+
+
+PEERS = ("jax.nn", "flax.nnx", "torch")
+START = "<!-- made by measure.py -->\n"
+
+
+def table(document: dict) -> str:
+    """One line a cell: milliseconds, and how many times ours the others take."""
+    there = [name for name in PEERS if name in document["cells"][0]["milliseconds"]]
+    lines = [
+        f"| length | type | direction | timed | ours, ms | {' | '.join(there)} |",
+        f"|---|---|---|---|---|{'---|' * len(there)}",
+    ]
+    for cell in document["cells"]:
+        taken = cell["milliseconds"]
+        ratios = " | ".join(f"{taken[name] / taken['ours']:.2f}" for name in there)
+        direction = "causal" if cell["causal"] else "full"
+        timed = "forward + backward" if cell["backward"] else "forward"
+        lines.append(
+            f"| {cell['length']:,} | {cell['dtype']} | {direction} | {timed} | "
+            f"{taken['ours']:.3g} | {ratios} |"
+        )
+    return "\n".join(lines)
+
+
+def write_table(document: dict, page: Path) -> None:
+    before = page.read_text(encoding="utf-8").partition(START)[0] if page.exists() else ""
+    page.write_text(f"{before}{START}\n{table(document)}\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -164,7 +193,8 @@ def main() -> None:
         "cells": cells,
     }
     Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(f"wrote {arguments.out}")
+    write_table(document, Path(arguments.out).with_name("README.md"))
+    print(f"wrote {arguments.out} and the README.md beside it")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trains the points of a study one after the other, and writes a row for each run.
 
-    python docs/results/variants/run.py --workdir=runs/variants [--only=scaled_dot,rnn] [--seeds=0,1,2]
+    python docs/results/variants/run.py [--workdir=runs/variants] [--only=rnn,cnn] [--seeds=0,1]
 
 Reads `sweep()` of configs/pos_variants.py and starts train.py once for each point. A point that is
 complete is not run again, so the same command goes on where it stopped. `--table` writes README.md
