@@ -1,7 +1,7 @@
 """The additive score, u · tanh(q + k), without an array of length² × head size.
 
 Each number of the score is a sum over the head, which compilers fuse with the tanh; the backward
-pass computes the tanh again in each of its three sums, for the same reason.
+pass computes the tanh again, one feature of the head after the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def score(
 ) -> Float[Array, "b n t s"]:
     """Returns uᵀ tanh(q + k), u for each query head (Bahdanau et al. 2014, arXiv 1409.0473)."""
     q, k, u = _head_first(q, k, score_vector)
-    return jnp.sum(u[None, :, None, None, :] * _hidden(q, k), axis=-1)
+    hidden = jnp.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
+    return jnp.sum(u[None, :, None, None, :] * hidden, axis=-1)
 
 
 def _head_first(q, k, u):
@@ -27,20 +28,24 @@ def _head_first(q, k, u):
     return q, k, u.astype(jnp.float32)
 
 
-def _hidden(q, k):
-    return jnp.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
-
-
 def _forward(q, k, score_vector):
     return score(q, k, score_vector), (q, k, score_vector)
 
 
 def _backward(kept, gradient: Float[Array, "b n t s"]):
     q, k, u = _head_first(*kept)
-    to_hidden = gradient[..., None] * (1.0 - jnp.square(_hidden(q, k)))  # times u, later
-    to_q = jnp.sum(to_hidden, axis=3) * u[None, :, None, :]
-    to_k = jnp.sum(to_hidden, axis=2) * u[None, :, None, :]
-    to_u = jnp.sum(gradient[..., None] * _hidden(q, k), axis=(0, 2, 3))
+
+    def of_feature(feature):
+        q, k = feature  # [b n t] and [b n s]
+        hidden = jnp.tanh(q[:, :, :, None] + k[:, :, None, :])
+        to_hidden = gradient * (1.0 - jnp.square(hidden))  # times u, later
+        to_u = jnp.sum(gradient * hidden, axis=(0, 2, 3))
+        return jnp.sum(to_hidden, axis=3), jnp.sum(to_hidden, axis=2), to_u
+
+    # One feature of the head after the other: three sums share a tanh, and would keep all of them.
+    by_feature = jnp.moveaxis(q, 3, 0), jnp.moveaxis(k, 3, 0)
+    to_q, to_k, to_u = (jnp.moveaxis(x, 0, -1) for x in jax.lax.map(of_feature, by_feature))
+    to_q, to_k = to_q * u[None, :, None, :], to_k * u[None, :, None, :]
     b, n, s, h = to_k.shape
     kv_heads = kept[1].shape[2]
     to_k = jnp.sum(to_k.reshape(b, kv_heads, n // kv_heads, s, h), axis=2)

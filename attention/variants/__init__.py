@@ -4,7 +4,8 @@ A file has `MODES`, a frozen dataclass `Config` with the variant's own options, 
 `attend` (and `weights` where it has any) on arrays [b t n h], and
 `make(config, settings, *, rngs)`, which builds its layer. `PERMUTATION_EQUIVARIANT = True` claims
 that without positions the order of a bidirectional layer's inputs is the order of its outputs, and
-nothing else. `POSITIONS` are the schemes inside attention that mean something to the variant.
+nothing else. `HAS_KINKS = True` says that scores are not smooth, which tests that compare slopes
+must know. `POSITIONS` are the schemes inside attention that mean something to the variant.
 `Config` fields may say in their `metadata` what tests should try: see `core.exact.ExactConfig`.
 """
 
