@@ -110,6 +110,17 @@ def extend(
     return Extended(extended, extended.key, extended.value, index)
 
 
+def advance(cache: KeyValueCache, num_new: int) -> KeyValueCache:
+    """Returns the cache t tokens further, with none of them kept: those of another sequence do.
+
+    Raises:
+        UserError: they do not fit; inside jit, `overflow` is set.
+    """
+    end = cache.position + num_new
+    _check_room(cache, num_new, end)
+    return cache._replace(position=end, overflow=cache.overflow | (end > cache.max_length))
+
+
 def _roll(cache: KeyValueCache, key, value, end, overflow) -> Extended:
     num_slots, num_new = cache.key.shape[1], key.shape[1]
     keys = jnp.concatenate([cache.key, key], axis=1)

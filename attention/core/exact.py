@@ -55,6 +55,8 @@ class ExactConfig:
     block_size: int | None = field(default=None, metadata={"examples": (4,)})
 
     def __post_init__(self) -> None:
+        if isinstance(self.window, list):  # as JSON has it; a list cannot be hashed
+            object.__setattr__(self, "window", tuple(self.window))
         self._check_fixed()
         normalizers.get(self.normalizer)
         allowed = (float, int) if self.normalizer == "entmax" else ()

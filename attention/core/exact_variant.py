@@ -109,7 +109,7 @@ class ExactVariant:
             ValueError: shapes, masks or ids that do not fit, an array that is missing or not known,
                 an option that is not allowed.
         """
-        config, parts, arrays = self._own(own, causal, q, k)
+        config, parts, arrays = self._own(own, causal, q, k, v)
         return attending.attend(
             parts,
             q,
@@ -165,7 +165,9 @@ class ExactVariant:
     ) -> Bool[Array, "#b #n t s"]:
         """Returns which of s keys each of t queries may see, with the options of `Config`."""
         config = self.config(**options)
-        b = max([1, *(x.shape[0] for x in (segment_ids, mask) if x is not None)])
+        rows = [x.shape[0] for x in (segment_ids, mask) if x is not None]
+        offsets = () if query_offset is None else jnp.shape(jnp.asarray(query_offset))
+        b = max([1, *rows, *offsets])
         n = 1 if mask is None else mask.shape[1]
         given = masks.conditions(
             (b, n, t, s),
@@ -179,7 +181,7 @@ class ExactVariant:
         sees = masks.visible(given)
         return jnp.ones((1, 1, t, s), jnp.bool_) if sees is None else sees
 
-    def _own(self, own: dict[str, Any], causal: bool, q: Array, k: Array):
+    def _own(self, own: dict[str, Any], causal: bool, q: Array, k: Array, v: Array | None = None):
         options = {
             field.name
             for field in dataclasses.fields(self.config)
@@ -192,8 +194,23 @@ class ExactVariant:
         if q.ndim == k.ndim == 4:
             n = q.shape[2]
             sizes = {"n": n, "p": n // 2, "k": k.shape[2], "h": q.shape[3]}
+        if v is not None and v.ndim == 4:
+            sizes["h_v"] = v.shape[3]
         _check_arrays(parts, arrays, sizes, options)
         return config, parts, arrays
+
+
+# "buckets" and "rows" are any number.
+_POSITION_AXES = {
+    "slopes": "n",
+    "bias_table": "buckets n",
+    "key_table": "rows h",
+    "value_table": "rows h_v",
+}
+
+
+def _names(relative: Relative | None) -> tuple[str, ...]:
+    return () if relative is None else relative.ARRAYS
 
 
 def _relative(arrays: dict[str, Array], causal: bool) -> Relative | None:
@@ -211,20 +228,28 @@ def _check_arrays(
     parts: Parts, arrays: dict[str, Array], sizes: dict[str, int], options: set[str]
 ) -> None:
     wanted = {array.name: array.axes.split() for array in parts.own_arrays}
-    of_positions = () if parts.relative is None else parts.relative.ARRAYS
-    for name in (*wanted, *of_positions):
+    of_positions = {} if parts.relative is None else _POSITION_AXES
+    of_positions = {name: of_positions[name].split() for name in _names(parts.relative)}
+    wanted |= of_positions
+    for name in wanted:
         if name not in arrays:
-            axes = f" [{' '.join(wanted[name])}]" if name in wanted else ""
-            raise ValueError(f"the array {name}{axes} is missing: give it as a keyword")
+            axes = " ".join(wanted[name])
+            raise ValueError(f"the array {name} [{axes}] is missing: give it as a keyword")
     for name, array in arrays.items():
-        if name not in wanted and name not in of_positions:
-            known = sorted({*wanted, *of_positions, *options})
+        if name not in wanted:
+            known = sorted({*wanted, *options})
             raise ValueError(
                 f"no option or array {name!r}{did_you_mean(name, known)}: there are "
                 f"{', '.join(known)}"
             )
-        if name in wanted and sizes:
-            shape = tuple(sizes[letter] for letter in wanted[name])
-            if array.shape != shape:
-                axes = " ".join(wanted[name])
-                raise ValueError(f"{name} has shape {array.shape}, not [{axes}] = {shape}")
+        if sizes:
+            axes = wanted[name]
+            fits = len(array.shape) == len(axes) and all(
+                sizes.get(letter, have) == have
+                for letter, have in zip(axes, array.shape, strict=True)
+            )
+            if not fits:
+                shape = ", ".join(str(sizes.get(letter, letter)) for letter in axes)
+                raise ValueError(
+                    f"{name} has shape {array.shape}, not [{' '.join(axes)}] = ({shape})"
+                )

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention import positions as position_schemes
 from attention.core import attending
-from attention.core.cache import KeyValueCache, empty_cache, extend
+from attention.core.cache import KeyValueCache, advance, empty_cache, extend
 from attention.core.dropout import Dropout
 from attention.core.exact import ExactConfig
 from attention.core.head_norm import HeadNorm
@@ -160,8 +160,7 @@ class AttentionLayer(nnx.Module):
                 the layer is not causal.
         """
         if context is not None:
-            y = self(x, context=context, mask=mask)
-            return y, cache._replace(position=cache.position + x.shape[1])
+            return self(x, context=context, mask=mask), advance(cache, x.shape[1])
         if not self.settings.causal:
             raise UserError("decoding needs a causal layer: make it with causal=True")
         offset = cache.position
@@ -213,8 +212,7 @@ class AttentionLayer(nnx.Module):
     def queries_and_keys(self, x, context, segment_ids, positions):
         """Returns q [b t n h] and k [b s k h], normed and rotated where they are."""
         self.check_context(context)
-        if positions is None:
-            positions = segments.default_positions(x.shape[1], segment_ids)
+        positions = segments.checked_positions(positions, x.shape[:2], segment_ids)
         q = self._heads(self.query, x)
         # A variant without keys of its own (`tie_qk`) makes them as it makes queries.
         k = self._heads(self.key or self.query, x if context is None else context)

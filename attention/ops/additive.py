@@ -11,11 +11,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-@jax.custom_vjp
 def score(
     q: Float[Array, "b t n h"], k: Float[Array, "b s k h"], score_vector: Float[Array, "n h"]
 ) -> Float[Array, "b n t s"]:
     """Returns uᵀ tanh(q + k), u for each query head (Bahdanau et al. 2014, arXiv 1409.0473)."""
+    return _score(q, k, score_vector)  # a function of its own: the other cannot be pickled
+
+
+@jax.custom_vjp
+def _score(q, k, score_vector):
     q, k, u = _head_first(q, k, score_vector)
     hidden = jnp.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
     return jnp.sum(u[None, :, None, None, :] * hidden, axis=-1)
@@ -29,7 +33,7 @@ def _head_first(q, k, u):
 
 
 def _forward(q, k, score_vector):
-    return score(q, k, score_vector), (q, k, score_vector)
+    return _score(q, k, score_vector), (q, k, score_vector)
 
 
 def _backward(kept, gradient: Float[Array, "b n t s"]):
@@ -56,4 +60,4 @@ def _backward(kept, gradient: Float[Array, "b n t s"]):
     )
 
 
-score.defvjp(_forward, _backward)
+_score.defvjp(_forward, _backward)

@@ -7,6 +7,7 @@ the segment, so that where in a row a segment lies changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +30,8 @@ class BigBird:
         seed, layer: what the draw depends on, besides the block and how many there are.
         max_global_tokens: for how many tokens of the ends there is room; see `room_for`.
     """
+
+    WHOLE_ROWS: ClassVar[bool] = True  # what is seen depends on all of a segment
 
     size: int
     num_random: int

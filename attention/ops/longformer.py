@@ -6,7 +6,7 @@ Longformer (2020), arXiv 2004.05150, section 3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -28,6 +28,8 @@ class Longformer:
         queries: the queries that see anything.
         keys: which of them; "near" are those of the window, "far" all others.
     """
+
+    WHOLE_ROWS: ClassVar[bool] = True  # what is seen depends on all of a segment
 
     window: Window
     max_global_tokens: int | None = None

@@ -94,6 +94,11 @@ def conditions(
             f"{what} of {t} queries over {s} keys needs query_offset: "
             f"the key position at which the first query sits"
         )
+    if getattr(pattern, "WHOLE_ROWS", False) and (t != s or query_offset is not None):
+        raise ValueError(
+            f"this pattern is one of whole rows: queries and keys must be the same tokens, without "
+            f"query_offset, and here are {t} queries and {s} keys"
+        )
     segment_ids, key_segment_ids = _both_segments(shape, segment_ids, key_segment_ids)
     index = _query_index(b, t, query_offset)
     if key_index is None:

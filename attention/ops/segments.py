@@ -14,6 +14,27 @@ def positions_in_segments(segment_ids: Int[Array, "b t"]) -> Int[Array, "b t"]:
     return index - jax.lax.cummax(starts, axis=1)
 
 
+def checked_positions(
+    positions: Int[Array, "#b t"] | None,
+    shape: tuple[int, ...],
+    segment_ids: Int[Array, "b t"] | None,
+) -> Int[Array, "#b t"]:
+    """Returns the positions given for an input [b t …], or those that None stands for.
+
+    Raises:
+        ValueError: they are not whole numbers, or not [b t] or [1 t].
+    """
+    b, t = shape
+    if positions is None:
+        return default_positions(t, segment_ids)
+    if positions.shape not in ((b, t), (1, t)) or not jnp.issubdtype(positions.dtype, jnp.integer):
+        raise ValueError(
+            f"positions are {positions.dtype} {positions.shape}: they must be whole numbers of "
+            f"shape {(b, t)} or {(1, t)}"
+        )
+    return positions
+
+
 def default_positions(length: int, segment_ids: Int[Array, "b t"] | None) -> Int[Array, "#b t"]:
     """Returns the positions that `positions=None` stands for: 0, 1, … in each segment."""
     if segment_ids is None:

@@ -74,7 +74,7 @@ def band(
 ) -> Int[np.ndarray, "1 c r"]:
     """Returns what each block reads so that a query reaches left·step back and right·step ahead."""
     each = -(-length // (step * size))  # blocks of one remainder
-    before, after = -(-left // size), -(-right // size)
+    before, after = min(-(-left // size), each), min(-(-right // size), each)
     block = np.arange(each)[:, None] + np.arange(-before, after + 1)[None, :]
     inside = (block >= 0) & (block < each)
     reads = block[None] + each * np.arange(step)[:, None, None]

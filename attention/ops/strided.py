@@ -7,7 +7,7 @@ heads of the paper are one pattern here, the union of both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,6 +71,8 @@ class Fixed:
         causal: whether j ≤ i only.
         only: one of the two groups, the summaries without the query's own block; None = both.
     """
+
+    WHOLE_ROWS: ClassVar[bool] = True  # what is seen depends on all of a segment
 
     stride: int
     summary: int

@@ -18,6 +18,10 @@ from attention.ops.selection import Blocks, band
 SMALLEST_BLOCK, LARGEST_BLOCK = 16, 128
 
 
+# Far beyond any row; and their product, the reach, is far from the end of 32-bit numbers.
+FARTHEST, MOST_DILATED = 2**20, 2**10
+
+
 @dataclass(frozen=True)
 class Window:
     """Query i sees key j iff j − i is one of −d·left, …, −d, 0, d, …, d·right.
@@ -46,15 +50,13 @@ class Window:
 
     def groups(self, tokens: Tokens) -> tuple[Blocks, ...]:
         """One group: the tokens of one remainder modulo d after those of another."""
-        size = block_size(max(self.left, self.right))
-        reads = band(
-            tokens.index.shape[1],
-            left=self.left,
-            right=self.right,
-            size=size,
-            step=self.dilation,
-        )
-        return (Blocks(self, size, reads, self.dilation),)
+        length, step = tokens.index.shape[1], self.dilation
+        left, right = self.left, self.right
+        if step >= length:  # then only itself is a multiple of d away
+            left, right, step = 0, 0, 1
+        size = block_size(min(max(left, right), length))
+        reads = band(length, left=left, right=right, size=size, step=step)
+        return (Blocks(self, size, reads, step),)
 
     def full_rows(self, tokens: Tokens) -> None:
         return None
@@ -68,13 +70,15 @@ def make_window(window: int | tuple[int, int] | None, *, causal: bool, dilation:
     """
     sides: Any = (window, window) if isinstance(window, int) else window
     is_pair = isinstance(sides, tuple | list) and len(sides) == 2
-    if not is_pair or any(not isinstance(w, int) or isinstance(w, bool) or w < 0 for w in sides):
+    if not is_pair or not all(type(w) is int and 0 <= w <= FARTHEST for w in sides):
         raise UserError(
             f"model.attention.window={window!r}: expected the number of keys seen on each side, "
-            "0 or more, or two of them (left, right)"
+            f"from 0 to {FARTHEST}, or two of them (left, right)"
         )
-    if isinstance(dilation, bool) or not isinstance(dilation, int) or dilation < 1:
-        raise UserError(f"model.attention.dilation={dilation!r}: expected an int of 1 or more")
+    if type(dilation) is not int or not 1 <= dilation <= MOST_DILATED:
+        raise UserError(
+            f"model.attention.dilation={dilation!r}: expected an int from 1 to {MOST_DILATED}"
+        )
     left, right = sides
     return Window(left, 0 if causal else right, dilation)
 

@@ -146,8 +146,7 @@ class LongformerLayer(AttentionLayer):
         """Returns q, k, v for the local or the global queries."""
         if queries == "local":
             return *self.queries_and_keys(x, None, segment_ids, positions), self.values(x, None)
-        if positions is None:
-            positions = segments.default_positions(x.shape[1], segment_ids)
+        positions = segments.checked_positions(positions, x.shape[:2], segment_ids)
         q, k = self._heads(self.query_global, x), self._heads(self.key_global, x)
         if self.query_norm is not None and self.key_norm is not None:
             q, k = self.query_norm(q), self.key_norm(k)

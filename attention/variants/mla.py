@@ -141,8 +141,7 @@ class LatentLayer(AttentionLayer):
     def queries_and_keys(self, x, context, segment_ids, positions):
         """Returns q and k [b t n h+p], the decoupled part last."""
         self.check_context(context)
-        if positions is None:
-            positions = segments.default_positions(x.shape[1], segment_ids)
+        positions = segments.checked_positions(positions, x.shape[:2], segment_ids)
         keys = self._split_heads(self.key(self._latent(x)[:, :, 0]))
         turned = self._rope_key(x, positions)
         turned = jnp.broadcast_to(turned, (*keys.shape[:3], self.rope_dim))
