@@ -10,6 +10,7 @@ import pytest
 from attention.ops import additive
 
 pytestmark = pytest.mark.fast
+T, N, H = 256, 2, 32
 
 
 def random(*shape, seed=0):
@@ -32,10 +33,15 @@ def test_values_and_gradients_are_those_of_the_formula():
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("score", [additive.score, pytest.param(plainly, marks=pytest.mark.xfail)])
-def test_no_array_has_length_squared_times_head_size(score):
-    t, n, h = 256, 2, 32
-    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((1, t, n, h), (1, t, n, h), (n, h))]
+def temporary_bytes(score) -> int:
+    """What the compiled gradient of a score needs besides inputs and outputs."""
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((1, T, N, H), (1, T, N, H), (N, H))]
     gradient = jax.grad(lambda *arrays: jnp.sum(jnp.sin(score(*arrays))), argnums=(0, 1, 2))
-    compiled = jax.jit(gradient).lower(*shapes).compile()
-    assert compiled.memory_analysis().temp_size_in_bytes < 8 * (4 * n * t * t)
+    return jax.jit(gradient).lower(*shapes).compile().memory_analysis().temp_size_in_bytes
+
+
+def test_no_array_has_length_squared_times_head_size():
+    """The formula as it stands keeps one, which is what the bound tells from a few of scores."""
+    scores = 4 * N * T * T
+    assert temporary_bytes(additive.score) < 8 * scores
+    assert temporary_bytes(plainly) > H // 2 * scores
