@@ -31,7 +31,7 @@ def attend_block(
     weights = weights_block(parts, arrays, q, k, given)
     if drop is not None:
         weights = drop(weights)
-    return weigh(parts, arrays, weights, v, _distance(given))
+    return weigh(parts, arrays, weights, v, distance_of(given))
 
 
 def weights_block(
@@ -58,7 +58,7 @@ def scores_block(
     scores = score.function(q, k, **own)
     relative, terms = parts.relative, _relative_arrays(parts, arrays)
     if relative is not None:
-        distance = _distance(given)
+        distance = distance_of(given)
         term = relative.key_term(score.toward_key(q, **own), distance, **terms)
         scores = scores if term is None else scores + term
     if parts.mix.scores is not None:
@@ -107,7 +107,8 @@ def weigh(
     return out.astype(v.dtype)
 
 
-def _distance(given: Conditions) -> Int[Array, "#b t s"]:
+def distance_of(given: Conditions) -> Int[Array, "#b t s"]:
+    """Returns key position − query position."""
     return given.keys.position[:, None, :] - given.queries.position[:, :, None]
 
 

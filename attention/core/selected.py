@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from attention.core.block import attend_block, normalize, scores_block, weigh
+from attention.core.block import attend_block, distance_of, normalize, scores_block, weigh
 from attention.core.chunked import Inputs, over_heads
 from attention.core.parts import Parts
 from attention.ops import masks
@@ -86,8 +86,8 @@ def _attend(parts: Parts, groups: tuple[Blocks | Chosen, ...], inputs: Inputs):
     ends = np.cumsum([c.k.shape[1] for c in cuts])[:-1]
     out = 0.0
     for c, own in zip(cuts, jnp.split(weights, ends, axis=-1), strict=True):
-        distance = c.given.keys.position[:, None, :] - c.given.queries.position[:, :, None]
-        out = out + c.joined(weigh(parts, arrays, c.in_blocks(own), c.v, distance))
+        weighed = weigh(parts, arrays, c.in_blocks(own), c.v, distance_of(c.given))
+        out = out + c.joined(weighed)
     return out
 
 
