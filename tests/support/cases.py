@@ -1,7 +1,8 @@
 """Which variants, options and positions the conformance suite runs over.
 
 Each variant has a base case of each mode, run by `make test`; the cases that change one option, or
-the position scheme, are `slow` and run by `make test-full`, but for `attend` of `scaled_dot`.
+the position scheme, are `slow` and run by `make test-full`, but for `attend` of `scaled_dot`. A
+position scheme knows nothing of the variant it acts in, so its options are tried in few.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from attention import positions, variants
 BATCH, QUERIES, KEYS, HEADS, HEAD_DIM = 3, 5, 7, 4, 6
 LENGTH, DIM, CONTEXT_DIM = 11, 24, 10
 FULLY_TESTED = "scaled_dot"
+# The usual layer, and the one that gives position schemes another width.
+WITH_POSITION_OPTIONS = ("scaled_dot", "mla")
 # The position schemes that `attend` takes the arrays of.
 WITH_ARRAYS = ("alibi", "t5", "shaw")
 
@@ -82,16 +85,17 @@ def option_sets(name: str, *, of_layer: bool) -> list[Options]:
 
 
 def inner_positions(name: str) -> list[Any]:
-    """Returns the schemes that act inside a variant's attention, and each of their options."""
+    """Returns the schemes that act inside a variant's attention, for some with their options."""
     found: list[Any] = []
     for scheme in getattr(variants.get(name), "POSITIONS", ()):
         config = positions.get(scheme).Config
         found.append(scheme)
-        found += [
-            config(**{f.name: value})
-            for f in dataclasses.fields(config)
-            for value in f.metadata.get("examples", ())
-        ]
+        if name in WITH_POSITION_OPTIONS:
+            found += [
+                config(**{f.name: value})
+                for f in dataclasses.fields(config)
+                for value in f.metadata.get("examples", ())
+            ]
     return found
 
 
