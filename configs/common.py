@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -93,6 +94,39 @@ def position_sections() -> ConfigDict:
         if len(section):
             sections[name] = section
     return sections
+
+
+def encoder_section(size: Any, variant: str) -> ConfigDict:
+    """Returns what every model with an encoder has in `model`, for the numbers of a size.
+
+    Args:
+      size: has dim, num_layers, num_heads, mlp_dim and dropout_rate.
+      variant: the attention of its layers.
+    """
+    model = ConfigDict()
+    model.dim = size.dim
+    model.num_layers = size.num_layers
+    model.num_heads = size.num_heads
+    model.mlp_dim = size.mlp_dim
+    model.dropout_rate = size.dropout_rate
+    model.norm = "pre"
+    model.activation = "gelu"
+    model.position = default_position(variant)
+    model.position_merge = "add"  # of a scheme at the input
+    model.positions = position_sections()
+    model.direction = default_direction(variant)
+    model.attention = attention_section(variant)
+    return model
+
+
+def data_section(max_length: int) -> ConfigDict:
+    """Returns what every task has in `data`."""
+    data = ConfigDict()
+    data.max_length = max_length
+    data.pack = "auto"
+    data.order_seed = optional(None, int)  # None: the seed
+    data.num_threads = 2
+    return data
 
 
 def training_defaults() -> ConfigDict:

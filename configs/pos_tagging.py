@@ -105,24 +105,12 @@ def get_config(arg: str = "") -> ConfigDict:
     config.train_epochs = size.train_epochs
     config.optimizer.learning_rate = size.learning_rate
     config.model = _model(size, chosen.variant)
-    config.model.attention = common.attention_section(chosen.variant)
     config.data = _data(size)
     return config.lock()
 
 
 def _model(size: _Size, variant: str) -> ConfigDict:
-    model = ConfigDict()
-    model.dim = size.dim
-    model.num_layers = size.num_layers
-    model.num_heads = size.num_heads
-    model.mlp_dim = size.mlp_dim
-    model.dropout_rate = size.dropout_rate
-    model.norm = "pre"
-    model.activation = "gelu"
-    model.position = common.default_position(variant)
-    model.position_merge = "add"  # of a scheme at the input
-    model.positions = common.position_sections()
-    model.direction = common.default_direction(variant)
+    model = common.encoder_section(size, variant)
     # A word is its embedding and what its characters say; a dropped word leaves the characters.
     model.use_words = True
     model.use_chars = True
@@ -133,18 +121,14 @@ def _model(size: _Size, variant: str) -> ConfigDict:
 
 
 def _data(size: _Size) -> ConfigDict:
-    data = ConfigDict()
+    data = common.data_section(size.max_length)
     data.train_path = optional(None, str)  # CoNLL-U files of dataset=files
     data.eval_path = optional(None, str)
     data.test_path = optional(None, str)
     data.tag = "upos"
-    data.max_length = size.max_length
-    data.pack = "auto"
-    data.order_seed = optional(None, int)  # None: the seed
     data.min_count = 2  # words seen less often are known by their characters only
     data.lowercase = False
     data.max_word_length = 16  # longer ones keep their head and their tail
-    data.num_threads = 2
     return data
 
 
