@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.core import implementations
@@ -33,6 +34,7 @@ def attend(
     implementation: str = "auto",
     block_size: int | None = None,
     drop: Drop | None = None,
+    blanked: bool = False,
 ) -> Float[Array, "b t n h_v"]:
     """Returns the weighted sums of the values, in their type; zeros for a query that sees no key.
 
@@ -45,13 +47,16 @@ def attend(
         implementation: one of `implementations.NAMES`.
         block_size: queries a block; None = what suits.
         drop: dropout of the weights.
+        blanked: padding is known to hold ordinary numbers. Otherwise whatever is there, NaN and
+            infinity too, changes neither results nor gradients; its own gradients are 0.
 
     Raises:
         ValueError: shapes, masks or ids that do not fit; causal with t ≠ s and no query_offset.
     """
+    shape = scores_shape(q, k, v)
     given = _conditions(
         parts,
-        scores_shape(q, k, v),
+        shape,
         mask=mask,
         causal=causal,
         query_offset=query_offset,
@@ -60,6 +65,11 @@ def attend(
         positions=positions,
         key_index=key_index,
     )
+    if not all(shape):
+        return jnp.zeros((*q.shape[:3], v.shape[3]), v.dtype)
+    if not blanked:
+        q, k = _blanked(given, q, k)
+        v = masks.blanked(v, masks.seen_keys(given))
     way = implementations.choose(implementation, length=k.shape[1], size=q.shape[3], dtype=q.dtype)
     inputs = Inputs(q, k, v, given, dict(arrays), drop)
     if way.name == "plain":
@@ -84,9 +94,10 @@ def weights(
     positions: Int[Array, "#b t"] | None = None,
 ) -> Float[Array, "b n t s"]:
     """Returns the share of each value in `attend` with the same arguments, in float32."""
+    shape = scores_shape(q, k)
     given = _conditions(
         parts,
-        scores_shape(q, k),
+        shape,
         mask=mask,
         causal=causal,
         query_offset=query_offset,
@@ -94,7 +105,17 @@ def weights(
         key_segment_ids=key_segment_ids,
         positions=positions,
     )
-    return weights_block(parts, dict(arrays), q, k, given)
+    if not all(shape):
+        return jnp.zeros(shape, jnp.float32)
+    return weights_block(parts, dict(arrays), *_blanked(given, q, k), given)
+
+
+def _blanked(given: Conditions, q: Array, k: Array) -> tuple[Array, Array]:
+    """Returns queries and keys with zeros for those that are padding."""
+    return (
+        masks.blanked(q, masks.real_queries(given)),
+        masks.blanked(k, masks.seen_keys(given)),
+    )
 
 
 def _conditions(parts: Parts, shape, **given) -> Conditions:

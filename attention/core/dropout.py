@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from attention.errors import UserError
+from attention.ops.option_checks import check_rate
 from attention.ops.random_bits import hashed_bits
 
 LEVELS = 1 << 24  # the rate is rounded to a multiple of 1 / LEVELS, exact in float32
@@ -50,8 +50,7 @@ class Dropout(nnx.Module):
 
     def __init__(self, rate: float):
         """Raises UserError unless 0 ≤ rate < 1."""
-        if not 0.0 <= rate < 1.0:
-            raise UserError(f"a dropout rate must be in [0, 1), not {rate}")
+        check_rate("dropout_rate", rate)
         self.rate = Rate(jnp.float32(rate)) if rate else None
 
     def __call__(self, x: Float[Array, "..."], *, rngs: nnx.Rngs | None) -> Float[Array, "..."]:

@@ -8,15 +8,27 @@ from typing import Any
 
 from attention import normalizers
 from attention.core import implementations
-from attention.errors import UserError, did_you_mean
+from attention.errors import UserError
+from attention.ops.option_checks import check_choice, check_count, check_number, refuse
 from attention.ops.window import make_window
 
+SECTION = "model.attention"
+SMALLEST_CAP = 1e-6  # scores divided by it are far from the end of float32
 QK_NORMS = ("none", "rms", "layer")
 
 
-def fixed(value: Any) -> Any:
-    """Declares an option that the variant's name decides: any other value contradicts it."""
-    return field(default=value, metadata={"fixed": True})
+OF_ALL_SCORES = "choose variant=scaled_dot to set it"
+BY_PLACE = "who sees whom by place is this variant's own; choose variant=sliding_window to set it"
+
+
+def fixed(value: Any, instead: str = OF_ALL_SCORES) -> Any:
+    """Declares an option that the variant's name decides: any other value contradicts it.
+
+    Args:
+        value: the one that it has.
+        instead: why, and what to do, for the message.
+    """
+    return field(default=value, metadata={"fixed": True, "instead": instead})
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,7 @@ class ExactConfig:
             all (arXiv 2004.05150).
         implementation: "plain": all scores at once; "chunked": in blocks of queries, memory linear
             in the length; "auto": by a measured table. Never changes a result.
-        block_size: queries a block; None = what the table says.
+        block_size: queries a block, where there are blocks; None = what the table says.
 
     Raises:
         UserError: a value that is not allowed, or contradicts the variant's name.
@@ -59,27 +71,20 @@ class ExactConfig:
             object.__setattr__(self, "window", tuple(self.window))
         self._check_fixed()
         normalizers.get(self.normalizer)
-        allowed = (float, int) if self.normalizer == "entmax" else ()
+        check_number(f"{SECTION}.alpha", self.alpha)
         if self.alpha != 1.5 and self.normalizer != "entmax":
             raise UserError(
                 f"model.attention.alpha={self.alpha} is read only with normalizer='entmax', "
                 f"not with {self.normalizer!r}"
             )
-        if allowed and (not isinstance(self.alpha, allowed) or not 1.0 < self.alpha <= 2.0):
-            raise UserError(f"model.attention.alpha={self.alpha!r}: expected a number in (1, 2]")
-        if self.softcap is not None and not self.softcap > 0:
-            raise UserError(f"model.attention.softcap={self.softcap}: expected a number above 0")
-        if self.qk_norm not in QK_NORMS:
-            raise UserError(
-                f"model.attention.qk_norm={self.qk_norm!r} is not one of {', '.join(QK_NORMS)}"
-                f"{did_you_mean(self.qk_norm, QK_NORMS)}"
-            )
+        if not 1.0 < self.alpha <= 2.0:
+            refuse(f"{SECTION}.alpha", self.alpha, "a number in (1, 2]")
+        check_count(f"{SECTION}.num_kv_heads", self.num_kv_heads, or_none=True)
+        check_number(f"{SECTION}.softcap", self.softcap, least=SMALLEST_CAP, or_none=True)
+        check_choice(f"{SECTION}.qk_norm", self.qk_norm, QK_NORMS)
         if self.window is not None:
             make_window(self.window, causal=False)
-        if self.block_size is not None and self.block_size < 1:
-            raise UserError(
-                f"model.attention.block_size={self.block_size}: expected an int of 1 or more"
-            )
+        check_count(f"{SECTION}.block_size", self.block_size, or_none=True)
         implementations.check(self.implementation)
 
     def kv_heads(self, num_heads: int) -> int:
@@ -97,7 +102,6 @@ class ExactConfig:
             value = getattr(self, option.name)
             if option.metadata.get("fixed") and value != option.default:
                 raise UserError(
-                    f"model.attention.{option.name}={value!r} contradicts this variant, which is "
-                    f"the one with {option.name}={option.default!r}: choose variant=scaled_dot "
-                    f"to set {option.name}"
+                    f"{SECTION}.{option.name}={value!r} contradicts this variant, which is "
+                    f"the one with {option.name}={option.default!r}: {option.metadata['instead']}"
                 )

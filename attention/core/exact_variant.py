@@ -50,6 +50,7 @@ class ExactVariant:
         mix: of heads.
         pattern: (config, causal) → who sees whom by place, or None.
         layer: the class of its layer.
+        decodes: whether that may be given its input token by token.
     """
 
     config: type[ExactConfig]
@@ -57,6 +58,7 @@ class ExactVariant:
     mix: HeadMix = NO_MIX
     pattern: Callable[[Any, bool], Pattern | None] = window_of
     layer: type[AttentionLayer] = AttentionLayer
+    decodes: bool = True
 
     def make(
         self, config: ExactConfig, settings: LayerSettings, *, rngs: nnx.Rngs

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention import positions as position_schemes
-from attention.core import attending
+from attention.core import attending, ordered, padding
 from attention.core.cache import KeyValueCache, advance, empty_cache, extend
 from attention.core.dropout import Dropout
 from attention.core.exact import ExactConfig
@@ -42,6 +43,7 @@ class AttentionLayer(nnx.Module):
         """Raises UserError if the sizes do not fit each other."""
         self.config = config
         self.settings = settings
+        self.decodes = variant.decodes
         self.kv_heads = config.kv_heads(settings.num_heads)
         self.make_projections(rngs)
         self.position = position_schemes.make(
@@ -89,6 +91,7 @@ class AttentionLayer(nnx.Module):
             ValueError: a mask or ids that do not fit; a causal layer or one with positions given a
                 context.
         """
+        x, context = self.without_padding(x, context, mask, segment_ids, context_segment_ids)
         q, k = self.queries_and_keys(x, context, segment_ids, positions)
         heads = attending.attend(
             self.parts,
@@ -104,6 +107,7 @@ class AttentionLayer(nnx.Module):
             implementation=self.config.implementation,
             block_size=self.config.block_size,
             drop=self.dropout.draw(rngs),
+            blanked=True,
         )
         return self.joined(heads, x)
 
@@ -118,6 +122,7 @@ class AttentionLayer(nnx.Module):
         positions: Int[Array, "#b t"] | None = None,
     ) -> Float[Array, "b n t s"]:
         """Returns the attention weights of a call with the same arguments, without dropout."""
+        x, context = self.without_padding(x, context, mask, segment_ids, context_segment_ids)
         q, k = self.queries_and_keys(x, context, segment_ids, positions)
         return attending.weights(
             self.parts,
@@ -132,7 +137,12 @@ class AttentionLayer(nnx.Module):
         )
 
     def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
-        """Returns an empty cache for `batch` sequences of up to max_length tokens."""
+        """Returns an empty cache for `batch` sequences of up to max_length tokens.
+
+        Raises:
+            UserError: the variant cannot decode.
+        """
+        self.check_decodes()
         settings = self.settings
         size, reach = settings.head_dim, self._reach
         return empty_cache(batch, max_length, self.kv_heads, size, settings.dtype, reach=reach)
@@ -157,12 +167,12 @@ class AttentionLayer(nnx.Module):
 
         Raises:
             ValueError: past the cache's max_length (inside jit: `cache.overflow`); no context and
-                the layer is not causal.
+                the layer is not causal; the variant cannot decode.
         """
+        self.check_decodes()
         if context is not None:
             return self(x, context=context, mask=mask), advance(cache, x.shape[1])
-        if not self.settings.causal:
-            raise UserError("decoding needs a causal layer: make it with causal=True")
+        ordered.check_causal(self.settings)
         offset = cache.position
         steps = offset[:, None] + jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
         q, k = self.queries_and_keys(x, None, None, steps)
@@ -225,6 +235,15 @@ class AttentionLayer(nnx.Module):
         """Returns v [b s k h_v]."""
         return self._heads(self.value, x if context is None else context)
 
+    def check_decodes(self) -> None:
+        """Raises UserError for a variant that takes whole sequences only."""
+        if not self.decodes:
+            name = type(self.config).__module__.rpartition(".")[2]
+            raise UserError(
+                f"variant {name!r} cannot decode: choose one with the mode 'decode', such as "
+                f"sliding_window"
+            )
+
     def check_context(self, context: Array | None) -> None:
         """Raises UserError for another sequence that the layer was not made for."""
         if context is None:
@@ -247,9 +266,18 @@ class AttentionLayer(nnx.Module):
         self, heads: Float[Array, "b t n h"], x: Float[Array, "b t d"]
     ) -> Float[Array, "b t d"]:
         """Returns the layer's output from what the heads gave for x."""
-        return self.out(heads.reshape(*heads.shape[:2], -1))
+        return self.out(jax.lax.collapse(heads, 2, 4))
 
     # -- what it need not --------------------------------------------------------------------------
+
+    def without_padding(self, x, context, mask, segment_ids, context_segment_ids):
+        """Returns x and the context with nothing harmful in padding."""
+        return padding.without_padding(
+            *(x, context, self.settings.num_heads),
+            mask=mask,
+            segment_ids=segment_ids,
+            context_segment_ids=context_segment_ids,
+        )
 
     @property
     def _reach(self) -> int | None:
@@ -260,7 +288,8 @@ class AttentionLayer(nnx.Module):
 
     def _heads(self, project: Linear, x):
         y = project(x.astype(self.settings.dtype))
-        return y.reshape(*y.shape[:2], -1, self.settings.head_dim)
+        size = self.settings.head_dim  # −1 would not do for empty arrays
+        return y.reshape(*y.shape[:2], y.shape[2] // size, size)
 
     def _shape(self, array) -> tuple[int, ...]:
         settings = self.settings

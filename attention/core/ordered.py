@@ -3,12 +3,13 @@
 They have no weights, so a mask can only hide keys from all queries: [b 1 1 s].
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Int
 
+from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops.masks import check_mask
 
@@ -20,6 +21,20 @@ def refuse_context(variant: str, *given: Array | None) -> None:
             f"variant {variant!r} reads one sequence and has no cross-attention: leave out context "
             f"and context_segment_ids, or choose a variant with the mode 'cross'"
         )
+
+
+def check_causal(settings: LayerSettings) -> None:
+    """Raises UserError for a layer to decode with that looks ahead."""
+    if not settings.causal:
+        raise UserError("decoding needs a causal layer: make it with causal=True")
+
+
+def refuse_weights(variant: str) -> NoReturn:
+    """Raises UserError for the weights of a layer that does not weigh its input."""
+    raise UserError(
+        f"variant {variant!r} has no attention weights: it reads its input in order, and weighs no "
+        f"key for a query; choose a variant that attends"
+    )
 
 
 def visible_keys(
@@ -53,12 +68,12 @@ class Reach(NamedTuple):
 
     Attributes:
         position: tokens given so far; where the next one goes.
-        limit: the most there may be.
+        max_length: the most there may be.
         overflow: True once more were given: outputs since then are not to be used.
     """
 
     position: Int[Array, " b"]
-    limit: Int[Array, " b"]
+    max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
 
 
@@ -85,14 +100,14 @@ def advance(
             do not fit are left out, and `overflow` is set.
     """
     end = reach.position + num_new
-    if not isinstance(end, Tracer) and jnp.any(end > reach.limit):
+    if not isinstance(end, Tracer) and jnp.any(end > reach.max_length):
         raise UserError(
             f"decoding {num_new} more after position {int(jnp.max(reach.position))} goes past the "
-            f"cache's max_length={int(jnp.min(reach.limit))}: make the cache longer, or stop "
+            f"cache's max_length={int(jnp.min(reach.max_length))}: make the cache longer, or stop "
             f"earlier"
         )
     index = reach.position[:, None] + jnp.arange(num_new, dtype=jnp.int32)[None, :]
-    fits = index < reach.limit[:, None]
+    fits = index < reach.max_length[:, None]
     readable = fits
     if mask is not None:
         num_keys = mask.shape[-1] if mask.ndim else 1
@@ -103,4 +118,5 @@ def advance(
             last = jnp.minimum(index, num_keys - 1)
             shown = jnp.take_along_axis(keys, last, axis=1) & (index < num_keys)
             readable = fits & shown
-    return Reach(end, reach.limit, reach.overflow | (end > reach.limit)), fits, readable
+    overflow = reach.overflow | (end > reach.max_length)
+    return Reach(end, reach.max_length, overflow), fits, readable

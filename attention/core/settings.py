@@ -7,8 +7,17 @@ import jax.numpy as jnp
 
 from attention import positions
 from attention.errors import UserError
+from attention.ops.option_checks import check_count, check_flag, check_rate
 
 FLOAT32 = jnp.dtype("float32")
+LONGEST = 2**30  # positions are 32-bit numbers
+# The keys of a config that set what has one; the others are set by code.
+KEYS = {
+    "dim": "model.dim",
+    "num_heads": "model.num_heads",
+    "max_length": "data.max_length",
+    "dropout_rate": "model.dropout_rate",
+}
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -29,7 +38,8 @@ class LayerSettings:
         position: a position scheme that acts inside attention, by name or as its Config, or None.
 
     Raises:
-        UserError: a size below 1, or a position scheme that acts on the model's input.
+        UserError: a value of a wrong type, a size below 1, or a position scheme that acts on the
+            model's input.
     """
 
     dim: int
@@ -44,10 +54,12 @@ class LayerSettings:
     position: Any = None
 
     def __post_init__(self):
-        for name in ("dim", "num_heads", "head_dim", "context_dim", "max_length"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name}={value} must be at least 1: change model.{name}")
+        for name in ("dim", "num_heads", "head_dim", "context_dim"):
+            check_count(KEYS.get(name, name), getattr(self, name))
+        check_count(KEYS["max_length"], self.max_length, most=LONGEST, or_none=True)
+        check_count("layer_index", self.layer_index, least=0)
+        check_flag("causal", self.causal)
+        check_rate(KEYS["dropout_rate"], self.dropout_rate)
         if positions.place(self.position) == "input":
             name = positions.name_of(self.position)
             raise UserError(
@@ -58,7 +70,9 @@ class LayerSettings:
 
 def split_dim(dim: int, num_heads: int) -> int:
     """Returns the head size dim / num_heads; raises UserError if it is not a whole number."""
-    if num_heads < 1 or dim % num_heads:
+    check_count(KEYS["dim"], dim)
+    check_count(KEYS["num_heads"], num_heads)
+    if dim % num_heads:
         raise UserError(
             f"dim={dim} cannot be split into num_heads={num_heads} equal heads: "
             f"change model.dim or model.num_heads"
@@ -70,7 +84,7 @@ def as_dtype(dtype: str | type | jnp.dtype) -> jnp.dtype:
     """Returns the JAX dtype for a dtype or its name; raises UserError for one not in DTYPES."""
     try:
         found = jnp.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         found = None
     if found is None or found.name not in DTYPES:
         raise UserError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}")

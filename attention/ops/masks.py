@@ -99,7 +99,7 @@ def conditions(
             f"this pattern is one of whole rows: queries and keys must be the same tokens, without "
             f"query_offset, and here are {t} queries and {s} keys"
         )
-    segment_ids, key_segment_ids = _both_segments(shape, segment_ids, key_segment_ids)
+    segment_ids, key_segment_ids = both_segments(shape, segment_ids, key_segment_ids)
     index = _query_index(b, t, query_offset)
     if key_index is None:
         key_index = jnp.arange(s, dtype=jnp.int32)[None, :]
@@ -148,6 +148,37 @@ def visible(given: Conditions) -> Bool[Array, "#b #n #t s"] | None:
     return together
 
 
+def seen_keys(given: Conditions) -> Bool[Array, "#b s"] | None:
+    """Returns which keys some query may see, as far as ids and mask say; None = all."""
+    return real_tokens(given.keys.segment, given.mask)
+
+
+def real_queries(given: Conditions) -> Bool[Array, "b t"] | None:
+    """Returns which queries are no padding; None = all."""
+    return real_tokens(given.queries.segment, None)
+
+
+def real_tokens(
+    ids: Int[Array, "b s"] | None, mask: Bool[Array, "#b #n #t #s"] | None
+) -> Bool[Array, "#b #s"] | None:
+    """Returns which tokens are neither padding (id 0) nor hidden from every query; None = all."""
+    shown = None if mask is None else jnp.any(mask, axis=(1, 2))
+    if ids is None:
+        return shown
+    return ids != 0 if shown is None else (ids != 0) & shown
+
+
+def blanked(x: Array, real: Bool[Array, "#b #t"] | None) -> Array:
+    """Returns x [b t …] with zeros where it is not real, which stop gradients there as well.
+
+    What is hidden is multiplied all the same, and 0 · NaN is NaN: so what padding holds must not
+    get as far as a product.
+    """
+    if real is None:
+        return x
+    return jnp.where(real.reshape(*real.shape, *[1] * (x.ndim - 2)), x, jnp.zeros((), x.dtype))
+
+
 def query_block(given: Conditions, start: int, stop: int) -> Conditions:
     """Returns the conditions of the queries from start to before stop."""
     mask = given.mask
@@ -165,7 +196,12 @@ def key_prefix(given: Conditions, stop: int) -> Conditions:
     return given._replace(keys=jax.tree.map(lambda leaf: leaf[:, :stop], given.keys), mask=mask)
 
 
-def _both_segments(shape, segment_ids, key_segment_ids):
+def both_segments(
+    shape: tuple[int, int, int, int],
+    segment_ids: Int[Array, "b t"] | None,
+    key_segment_ids: Int[Array, "b s"] | None,
+) -> tuple[Int[Array, "b t"] | None, Int[Array, "b s"] | None]:
+    """Returns the ids of queries and keys; raises ValueError for one side only, or wrong shapes."""
     b, _, t, s = shape
     if segment_ids is not None and key_segment_ids is None and t == s:
         key_segment_ids = segment_ids

@@ -11,6 +11,9 @@ from jaxtyping import Array, Float
 from attention.ops.heads import fold_groups
 from attention.ops.products import score_product
 
+# Of a vector with a direction: the gradient of |x|⁻¹ has |x|⁻³ in it, which must be finite.
+SMALLEST_SQUARE = 1e-24
+
 
 def dot(q: Float[Array, "b t n h"], k: Float[Array, "b s k h"]) -> Float[Array, "b n t s"]:
     """Returns q·k."""
@@ -58,14 +61,21 @@ def times_temperature(
 
 
 def unit(x: Float[Array, "b t n h"]) -> Float[Array, "b t n h"]:
-    """Returns x / |x| in float32; zeros, with zero gradient, for a vector of zeros."""
+    """Returns x / |x| in float32; zeros, with zero gradient, for a vector of (nearly) zeros."""
     wide = x.astype(jnp.float32)
     square = jnp.sum(jnp.square(wide), axis=-1, keepdims=True)
-    return wide * jnp.where(square > 0.0, jax.lax.rsqrt(jnp.where(square > 0.0, square, 1.0)), 0.0)
+    some = square > SMALLEST_SQUARE
+    return wide * jnp.where(some, jax.lax.rsqrt(jnp.where(some, square, 1.0)), 0.0)
 
 
 def l2(q: Float[Array, "b t n h"], k: Float[Array, "b s k h"]) -> Float[Array, "b n t s"]:
-    """Returns −‖q − k‖² / √h (Kim et al. 2020, arXiv 2006.04710, equation 5)."""
+    """Returns −‖q − k‖² / √h (Kim et al. 2020, arXiv 2006.04710, equation 5).
+
+    As ‖q‖² + ‖k‖² − 2q·k, so that its error is a few 2⁻²⁴ of (‖q‖² + ‖k‖²) / √h: what all queries
+    and keys have in common should be small beside their differences. It is not taken off here: a
+    mean of keys would let later keys change the last bits of earlier results, and what the first
+    key has may be far from the others.
+    """
     groups = q.shape[2] // k.shape[2]
     of_query, of_key = (jnp.sum(jnp.square(x.astype(jnp.float32)), axis=-1) for x in (q, k))
     of_query = jnp.transpose(of_query, (0, 2, 1))[..., None]

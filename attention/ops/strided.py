@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from attention.errors import UserError
 from attention.ops.masks import Tokens
+from attention.ops.option_checks import check_count
 from attention.ops.selection import Blocks, Chosen, band, places
 from attention.ops.spans import same_span, spans
 from attention.ops.window import block_size
@@ -122,9 +122,8 @@ class Fixed:
 
 
 def check_stride(stride: int) -> None:
-    """Raises UserError for an option `stride` below 1."""
-    if isinstance(stride, bool) or not isinstance(stride, int) or stride < 1:
-        raise UserError(f"model.attention.stride={stride!r}: expected an int of 1 or more")
+    """Raises UserError for an option `stride` that is not an int within reach."""
+    check_count("model.attention.stride", stride)
 
 
 def _near(length: int, stride: int, causal: bool):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool
 
 from attention.errors import UserError
 from attention.ops.masks import Tokens
+from attention.ops.option_checks import check_count
 from attention.ops.selection import Blocks, band
 
 # Smaller blocks read fewer keys in vain, larger ones multiply larger matrices.
@@ -75,10 +76,7 @@ def make_window(window: int | tuple[int, int] | None, *, causal: bool, dilation:
             f"model.attention.window={window!r}: expected the number of keys seen on each side, "
             f"from 0 to {FARTHEST}, or two of them (left, right)"
         )
-    if type(dilation) is not int or not 1 <= dilation <= MOST_DILATED:
-        raise UserError(
-            f"model.attention.dilation={dilation!r}: expected an int from 1 to {MOST_DILATED}"
-        )
+    check_count("model.attention.dilation", dilation, most=MOST_DILATED)
     left, right = sides
     return Window(left, 0 if causal else right, dilation)
 

@@ -16,9 +16,10 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention.positions import scheme
-from attention.positions.scheme import PositionScheme, check, is_positive, is_whole
+from attention.positions.scheme import PositionScheme, check, is_count, is_positive
 
 PLACE = "input"
+MOST_SUBSTEPS = 2**8  # they are written out
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,12 @@ class Config:
 
     def __post_init__(self):
         hidden = self.hidden_dim
-        whole = hidden is None or (is_whole(hidden) and hidden >= 1)
+        whole = hidden is None or is_count(hidden)
         check(whole, "floater", "hidden_dim", hidden, "None or a whole number of at least 1")
         check(is_positive(self.step), "floater", "step", self.step, "a number above 0")
-        whole = is_whole(self.substeps) and self.substeps >= 1
-        check(whole, "floater", "substeps", self.substeps, "a whole number of at least 1")
+        few = is_count(self.substeps) and self.substeps <= MOST_SUBSTEPS
+        expected = f"a whole number from 1 to {MOST_SUBSTEPS}"
+        check(few, "floater", "substeps", self.substeps, expected)
 
 
 class Floater(PositionScheme):

@@ -26,15 +26,16 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention.errors import UserError
+from attention.ops.option_checks import LARGEST, is_whole
 from attention.positions.scheme import (
     PositionScheme,
     check,
     check_choice,
     is_positive,
-    is_whole,
 )
 
 PLACE = "attention"
+FACTOR = f"a number of at least 1 and at most {LARGEST}"
 LAYOUTS = ("half", "interleaved")
 # What each scaling reads of the options.
 SCALINGS = {
@@ -84,8 +85,8 @@ class Config:
         length, attention_factor = self.original_max_length, self.attention_factor
         need("fraction", is_positive(self.fraction) and self.fraction <= 1, "a number in (0, 1]")
         need("base", is_positive(self.base) and self.base > 1, "a number above 1")
-        need("factor", is_positive(self.factor) and self.factor >= 1, "a number of at least 1")
-        whole = length is None or (is_whole(length) and length >= 1)
+        need("factor", is_positive(self.factor) and 1 <= self.factor <= LARGEST, FACTOR)
+        whole = length is None or (is_whole(length) and 1 <= length <= 2**30)
         need("original_max_length", whole, "None or a whole number of at least 1")
         need("beta_slow", is_positive(self.beta_slow), "a number above 0")
         faster = is_positive(self.beta_fast) and self.beta_fast > self.beta_slow

@@ -9,6 +9,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from attention.errors import UserError, did_you_mean
+from attention.ops.option_checks import LARGEST, is_number, is_whole
 from attention.ops.relative import Relative
 
 
@@ -73,12 +74,11 @@ def check_choice(scheme: str, field: str, value: Any, allowed: tuple[str, ...]) 
     check(value in allowed, scheme, field, value, expected)
 
 
-def is_whole(value: Any) -> bool:
-    """Returns whether the value is an int, and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def is_count(value: Any) -> bool:
+    """Returns whether the value is a whole number from 1 to LARGEST, of what fits in memory."""
+    return is_whole(value) and 1 <= value <= LARGEST
 
 
 def is_positive(value: Any) -> bool:
-    """Returns whether the value is a finite number above 0."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and 0 < value < float("inf")
+    """Returns whether the value is a number above 0 of which float32 has the square."""
+    return is_number(value) and 0 < value < 1e18

@@ -12,7 +12,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention.ops.relative import Shaw
-from attention.positions.scheme import PositionScheme, check, is_whole
+from attention.positions.scheme import PositionScheme, check, is_count
 
 PLACE = "attention"
 
@@ -33,8 +33,7 @@ class Config:
 
     def __post_init__(self):
         farthest = self.max_distance
-        holds = is_whole(farthest) and farthest >= 1
-        check(holds, "shaw", "max_distance", farthest, "a whole number of at least 1")
+        check(is_count(farthest), "shaw", "max_distance", farthest, "a whole number of at least 1")
 
 
 class ShawPosition(PositionScheme):

@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention.ops.relative import T5
-from attention.positions.scheme import PositionScheme, check, is_whole
+from attention.positions.scheme import PositionScheme, check, is_count
 
 PLACE = "attention"
 
@@ -36,10 +36,10 @@ class Config:
 
     def __post_init__(self):
         buckets, farthest = self.num_buckets, self.max_distance
-        even = is_whole(buckets) and buckets >= 4 and buckets % 2 == 0
+        even = is_count(buckets) and buckets >= 4 and buckets % 2 == 0
         check(even, "t5", "num_buckets", buckets, "an even whole number of at least 4")
         expected = f"a whole number above num_buckets / 2 = {buckets // 2}"
-        beyond = is_whole(farthest) and farthest > buckets // 2
+        beyond = is_count(farthest) and farthest > buckets // 2
         check(beyond, "t5", "max_distance", farthest, expected)
 
 

@@ -61,13 +61,20 @@ def make(
         **own_config: fields of the variant's `Config`.
 
     Raises:
-        UserError: an unknown name or option, a causal layer of a variant that has no such mode, or
-            sizes that do not fit.
+        UserError: an unknown name or option, a value of a wrong type or without effect, a causal
+            layer of a variant that has no such mode, or sizes that do not fit.
     """
     variant = get(name)
     if causal and "causal" not in variant.MODES:
         modes = ", ".join(sorted(variant.MODES))
         raise UserError(f"variant {name!r} cannot be causal (its modes: {modes})")
+    cross = "cross" in variant.MODES and not causal
+    if context_dim is not None and context_dim != dim and not cross:
+        without = "is causal" if causal else f"of variant {name!r} has no such mode"
+        raise UserError(
+            f"{context_dim=} is not {dim=}, and is read in cross-attention only, where a layer "
+            f"that {without} takes no part: leave it out"
+        )
     check_position(name, position)
     settings = LayerSettings(
         dim=dim,

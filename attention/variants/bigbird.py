@@ -18,18 +18,19 @@ from dataclasses import dataclass, field
 
 from flax import nnx
 
-from attention.core.exact import ExactConfig, fixed
+from attention.core.exact import BY_PLACE, SECTION, ExactConfig, fixed
 from attention.core.exact_variant import ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.parts import Score
 from attention.core.settings import LayerSettings
-from attention.errors import UserError
 from attention.ops import scores
 from attention.ops.bigbird import BigBird
+from attention.ops.option_checks import check_count, refuse
 
 MODES = frozenset({"bidirectional", "packed"})
 POSITIONS = ALL_POSITIONS
 MASKED_IS_ABSENT = False
+MOST_RANDOM = 2**8  # each is written out
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Config(ExactConfig):
             all up to 512 tokens, beyond that an eighth of the row, 512 at least.
 
     Raises:
-        UserError: one of these that is not an int, or too small.
+        UserError: one of these that is not an int, too small or too large, or a seed of no draw.
     """
 
-    window: int | tuple[int, int] | None = fixed(None)
+    window: int | tuple[int, int] | None = fixed(None, BY_PLACE)
     pattern_block: int = field(default=64, metadata={"examples": (2,), "small": 1})
     num_random: int = field(default=3, metadata={"examples": (0, 3), "small": 1})
     seed: int = field(default=0, metadata={"examples": (5,)})
@@ -57,15 +58,13 @@ class Config(ExactConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = {"pattern_block": 1, "num_random": 0, "seed": 0, "layer": 0, "max_global_tokens": 1}
-        for name, smallest in least.items():
-            value = getattr(self, name)
-            if value is None and name in ("layer", "max_global_tokens"):
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < smallest:
-                raise UserError(
-                    f"model.attention.{name}={value!r}: expected an int of {smallest} or more"
-                )
+        check_count(f"{SECTION}.pattern_block", self.pattern_block)
+        check_count(f"{SECTION}.num_random", self.num_random, least=0, most=MOST_RANDOM)
+        check_count(f"{SECTION}.seed", self.seed, least=0, most=2**32 - 1)
+        check_count(f"{SECTION}.layer", self.layer, least=0, or_none=True)
+        check_count(f"{SECTION}.max_global_tokens", self.max_global_tokens, or_none=True)
+        if self.seed and not self.num_random:
+            refuse(f"{SECTION}.seed", self.seed, "0: with num_random=0 nothing is drawn")
 
     @property
     def pack_multiple(self) -> int:
@@ -82,7 +81,7 @@ def _pattern(config: Config, causal: bool) -> BigBird:
     return BigBird(size, num_random, config.seed, layer, config.max_global_tokens)
 
 
-VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern)
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern, decodes=False)
 attend, weights, visible = VARIANT.attend, VARIANT.weights, VARIANT.visible
 
 

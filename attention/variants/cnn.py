@@ -13,7 +13,7 @@ Cannot do: cross-attention; masks that differ between queries.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +24,13 @@ from attention.core import ordered
 from attention.core.dropout import Dropout
 from attention.core.linear import Linear
 from attention.core.settings import LayerSettings
-from attention.errors import UserError
+from attention.ops import masks
+from attention.ops.option_checks import check_count
 
+NAME = "cnn"
 MODES = frozenset({"bidirectional", "causal", "decode", "packed"})
 POSITIONS = ()  # none of those that act inside attention
+WIDEST = 2**12
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,13 @@ class Config:
         width: positions that an output sees, its own among them.
 
     Raises:
-        UserError: a width below 1.
+        UserError: a width that is not an int within reach.
     """
 
     width: int = field(default=5, metadata={"examples": (1, 4)})
 
     def __post_init__(self):
-        if self.width < 1:
-            raise UserError(f"model.attention.width={self.width} must be at least 1")
+        check_count("model.attention.width", self.width, most=WIDEST)
 
 
 class ConvolutionCache(NamedTuple):
@@ -53,12 +55,12 @@ class ConvolutionCache(NamedTuple):
 
     Attributes:
         inputs: the last width − 1 inputs, zeros where nothing was read.
-        position, limit, overflow: see `ordered.Reach`.
+        position, max_length, overflow: see `ordered.Reach`.
     """
 
     inputs: Float[Array, "b w d"]
     position: Int[Array, " b"]
-    limit: Int[Array, " b"]
+    max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
 
 
@@ -98,7 +100,7 @@ class ConvolutionLayer(nnx.Module):
         Raises:
             ValueError: a mask or ids that do not fit; a context.
         """
-        ordered.refuse_context("cnn", context, context_segment_ids)
+        ordered.refuse_context(NAME, context, context_segment_ids)
         b, t, _ = x.shape
         live = ordered.visible_keys((b, t), mask=mask, segment_ids=segment_ids)
         x = self._read(x, live, rngs)
@@ -110,6 +112,10 @@ class ConvolutionLayer(nnx.Module):
         neighbours = [jnp.where(s[..., None], n, 0) for s, n in zip(same, neighbours, strict=True)]
         mixed = self._gated(neighbours)
         return self.out(jnp.where((segment_ids != 0)[..., None], mixed, 0))
+
+    def weights(self, x: Float[Array, "b t d"], **given: Any) -> NoReturn:
+        """Raises UserError: there are none."""
+        ordered.refuse_weights(NAME)
 
     def init_cache(self, batch: int, max_length: int) -> ConvolutionCache:
         """Returns the cache before the first of up to max_length tokens of `batch` sequences."""
@@ -137,10 +143,9 @@ class ConvolutionLayer(nnx.Module):
             ValueError: past the cache's max_length (inside jit: `cache.overflow`); a context; the
                 layer is not causal.
         """
-        ordered.refuse_context("cnn", context)
-        if not self.settings.causal:
-            raise UserError("decoding needs a causal layer: make it with causal=True")
-        reach = ordered.Reach(cache.position, cache.limit, cache.overflow)
+        ordered.refuse_context(NAME, context)
+        ordered.check_causal(self.settings)
+        reach = ordered.Reach(cache.position, cache.max_length, cache.overflow)
         reach, fits, live = ordered.advance(reach, x.shape[1], mask=mask)
         inputs = jnp.concatenate([cache.inputs, self._read(x, live, None)], axis=1)
         y = self.out(self._gated(self._windows(inputs)))
@@ -151,7 +156,7 @@ class ConvolutionLayer(nnx.Module):
         return y, ConvolutionCache(last, *reach)
 
     def _read(self, x, live, rngs):
-        x = jnp.where(live[..., None], x.astype(self.settings.dtype), 0)
+        x = masks.blanked(x.astype(self.settings.dtype), live)
         return self.dropout(x, rngs=rngs)
 
     def _windows(self, padded: Array) -> list[Array]:
@@ -163,6 +168,11 @@ class ConvolutionLayer(nnx.Module):
         both = self.taps(jnp.concatenate(neighbours, axis=-1)).astype(jnp.float32)
         mixed, gate = jnp.split(both, 2, axis=-1)
         return (mixed * jax.nn.sigmoid(gate)).astype(self.settings.dtype)
+
+
+def weights(*arrays: Array, **given: Any) -> NoReturn:
+    """Raises UserError: there are none."""
+    ordered.refuse_weights(NAME)
 
 
 def make(config: Config, settings: LayerSettings, *, rngs: nnx.Rngs) -> ConvolutionLayer:

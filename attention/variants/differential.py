@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention.core.exact import ExactConfig
+from attention.core.exact import SECTION, ExactConfig
 from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.head_norm import HeadNorm
 from attention.core.layer import AttentionLayer
@@ -29,6 +29,7 @@ from attention.core.parts import HeadMix, Score
 from attention.core.settings import LayerSettings
 from attention.ops import scores
 from attention.ops.head_mix import check_pairs, pair_difference
+from attention.ops.option_checks import check_flag, check_number
 from attention.ops.own_array import OwnArray
 
 MODES = ALL_MODES
@@ -48,6 +49,11 @@ class Config(ExactConfig):
 
     norm: bool = field(default=True, metadata={"examples": (False,), "layer": True})
     lambda_init: float | None = field(default=None, metadata={"examples": (0.5,), "layer": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(f"{SECTION}.norm", self.norm)
+        check_number(f"{SECTION}.lambda_init", self.lambda_init, or_none=True)
 
 
 class DifferentialLayer(AttentionLayer):
@@ -85,7 +91,7 @@ class DifferentialLayer(AttentionLayer):
     def joined(
         self, heads: Float[Array, "b t n h"], x: Float[Array, "b t d"]
     ) -> Float[Array, "b t d"]:
-        pairs = heads.reshape(*heads.shape[:2], -1, 2 * heads.shape[3])
+        pairs = heads.reshape(*heads.shape[:2], heads.shape[2] // 2, 2 * heads.shape[3])
         pairs = pairs if self.norm is None else self.norm(pairs)
         return super().joined(pairs * (1.0 - self.lambda_init), x)
 

@@ -9,11 +9,12 @@ conditions, with the same c keys, not one of them each.
 
 from dataclasses import dataclass, field
 
-from attention.core.exact import ExactConfig, fixed
+from attention.core.exact import BY_PLACE, ExactConfig, fixed
 from attention.core.exact_variant import ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.errors import UserError
 from attention.ops import scores
+from attention.ops.option_checks import is_whole
 from attention.ops.strided import Fixed, check_stride
 
 MODES = frozenset({"bidirectional", "causal", "packed"})
@@ -33,14 +34,14 @@ class Config(ExactConfig):
         UserError: a stride below 1, or a summary that is not within 1 and stride.
     """
 
-    window: int | tuple[int, int] | None = fixed(None)
+    window: int | tuple[int, int] | None = fixed(None, BY_PLACE)
     stride: int = field(default=128, metadata={"examples": (5,), "small": 3})
     summary: int = field(default=8, metadata={"examples": (2, 3), "small": 1})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stride(self.stride)
-        if not isinstance(self.summary, int) or not 1 <= self.summary <= self.stride:
+        if not is_whole(self.summary) or not 1 <= self.summary <= self.stride:
             raise UserError(
                 f"model.attention.summary={self.summary!r}: expected an int within 1 and the "
                 f"{self.stride} tokens of a block; change it or model.attention.stride"
@@ -51,5 +52,5 @@ def _pattern(config: Config, causal: bool) -> Fixed:
     return Fixed(config.stride, config.summary, causal)
 
 
-VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern)
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern, decodes=False)
 attend, weights, make, visible = VARIANT.attend, VARIANT.weights, VARIANT.make, VARIANT.visible

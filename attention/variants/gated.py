@@ -19,7 +19,7 @@ from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
 from attention.core.parts import Score
-from attention.ops import scores
+from attention.ops import masks, scores
 
 MODES = ALL_MODES
 POSITIONS = ALL_POSITIONS
@@ -78,6 +78,9 @@ def attend(
     heads = VARIANT.attend(q, k, v, **given)
     if gate.shape != heads.shape:
         raise ValueError(f"gate has shape {gate.shape}, not [b t n h] = {heads.shape}")
+    # Padding has zeros already, and a gate of NaN there must not make others of them.
+    ids = given.get("segment_ids")
+    gate = gate if ids is None else masks.blanked(gate, masks.real_tokens(ids, None))
     return gated(heads, gate)
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 from flax import nnx
 
-from attention.core.exact import ExactConfig
+from attention.core.exact import SECTION, ExactConfig
 from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.parts import Score
 from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops import scores
+from attention.ops.option_checks import check_flag
 
 MODES = ALL_MODES
 POSITIONS = ALL_POSITIONS
@@ -33,6 +34,10 @@ class Config(ExactConfig):
     """
 
     tie_qk: bool = field(default=False, metadata={"examples": (True,), "layer": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag(f"{SECTION}.tie_qk", self.tie_qk)
 
 
 class L2Layer(AttentionLayer):

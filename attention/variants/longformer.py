@@ -18,7 +18,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.core import attending
-from attention.core.exact import ExactConfig
+from attention.core.exact import SECTION, ExactConfig
 from attention.core.exact_variant import ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
@@ -27,6 +27,7 @@ from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops import scores, segments
 from attention.ops.longformer import Longformer
+from attention.ops.option_checks import check_count
 from attention.ops.window import make_window
 
 MODES = frozenset({"bidirectional", "packed"})
@@ -54,11 +55,7 @@ class Config(ExactConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         make_window(self.window, causal=False)
-        most = self.max_global_tokens
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise UserError(
-                f"model.attention.max_global_tokens={most!r}: expected an int of 1 or more, or None"
-            )
+        check_count(f"{SECTION}.max_global_tokens", self.max_global_tokens, or_none=True)
 
 
 class LongformerLayer(AttentionLayer):
@@ -96,6 +93,7 @@ class LongformerLayer(AttentionLayer):
         `global_mask` is True for global tokens; None = the first of each segment.
         """
         _refuse_context(context, context_segment_ids)
+        x, _ = self.without_padding(x, None, mask, segment_ids, None)
         drop = self.dropout.draw(rngs)
         local, of_global = (
             attending.attend(
@@ -109,6 +107,7 @@ class LongformerLayer(AttentionLayer):
                 implementation=self.config.implementation,
                 block_size=self.config.block_size,
                 drop=drop and drop.for_block(number),
+                blanked=True,
             )
             for number, queries in enumerate(_BOTH)
         )
@@ -128,6 +127,7 @@ class LongformerLayer(AttentionLayer):
     ) -> Float[Array, "b n t s"]:
         """Returns the attention weights of a call with the same arguments, without dropout."""
         _refuse_context(context, context_segment_ids)
+        x, _ = self.without_padding(x, None, mask, segment_ids, None)
         local, of_global = (
             attending.weights(
                 _restricted(self.parts, queries, global_mask),
@@ -158,7 +158,9 @@ def _pattern(config: Config, causal: bool) -> Longformer:
     return Longformer(make_window(config.window, causal=causal), config.max_global_tokens)
 
 
-VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern, layer=LongformerLayer)
+VARIANT = ExactVariant(
+    Config, Score(scores.scaled_dot), pattern=_pattern, layer=LongformerLayer, decodes=False
+)
 make = VARIANT.make
 
 

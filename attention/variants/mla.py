@@ -18,15 +18,16 @@ heads share the latent; qk_norm, as there are no whole keys to norm while decodi
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
 from attention import positions as position_schemes
-from attention.core import attending
+from attention.core import attending, ordered
 from attention.core.cache import KeyValueCache, empty_cache, extend
-from attention.core.exact import ExactConfig, fixed
+from attention.core.exact import OF_ALL_SCORES, SECTION, ExactConfig, fixed
 from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.head_norm import HeadNorm
 from attention.core.layer import AttentionLayer, over_keys
@@ -35,6 +36,7 @@ from attention.core.parts import Score
 from attention.core.settings import LayerSettings
 from attention.errors import UserError
 from attention.ops import scores, segments
+from attention.ops.option_checks import check_count
 from attention.ops.products import affine
 
 MODES = ALL_MODES - {"cross"}
@@ -53,8 +55,8 @@ class Config(ExactConfig):
         value_dim: size of a head's values; None = head_dim.
     """
 
-    num_kv_heads: int | None = fixed(None)
-    qk_norm: str = fixed("none")
+    num_kv_heads: int | None = fixed(None, "its heads share one latent; " + OF_ALL_SCORES)
+    qk_norm: str = fixed("none", "decoding has no whole keys to norm; " + OF_ALL_SCORES)
     latent_dim: int | None = field(default=None, metadata={"examples": (5,)})
     q_latent_dim: int | None = field(default=None, metadata={"examples": (7,)})
     rope_dim: int | None = field(default=None, metadata={"examples": (2,), "small": 6})
@@ -63,9 +65,7 @@ class Config(ExactConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("latent_dim", "q_latent_dim", "rope_dim", "value_dim"):
-            size = getattr(self, name)
-            if size is not None and (not isinstance(size, int) or size < 1):
-                raise UserError(f"model.attention.{name}={size!r}: expected an int of 1 or more")
+            check_count(f"{SECTION}.{name}", getattr(self, name), or_none=True)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,7 @@ class LatentLayer(AttentionLayer):
                 layer is not causal.
         """
         self.check_context(context)
-        if not self.settings.causal:
-            raise UserError("decoding needs a causal layer: make it with causal=True")
+        ordered.check_causal(self.settings)
         offset = cache.position
         steps = offset[:, None] + jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
         new = self._latent(x), self._rope_key(x, steps)
@@ -226,7 +225,8 @@ class LatentLayer(AttentionLayer):
         return self.position.rotate(key, positions)
 
     def _split_heads(self, x):
-        return x.reshape(*x.shape[:2], self.settings.num_heads, -1)
+        heads = self.settings.num_heads
+        return x.reshape(*x.shape[:2], heads, x.shape[2] // heads)
 
     def _up(self, project: Map) -> Float[Array, "r n h"]:
         kernel = project.kernel[...]
@@ -235,3 +235,11 @@ class LatentLayer(AttentionLayer):
 
 VARIANT = ExactVariant(Config, Score(scores.scaled_dot), layer=LatentLayer)
 make = VARIANT.make
+
+
+def weights(*arrays: Array, **given: Any) -> NoReturn:
+    """Raises UserError: queries and keys alone do not say how they were made."""
+    raise UserError(
+        "variant 'mla' is no function of q and k, so its module has no weights: make the layer "
+        "and call layer.weights(x)"
+    )

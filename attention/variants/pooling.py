@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Float
 
 from attention.core.cache import KeyValueCache, empty_cache
-from attention.core.exact import ExactConfig, fixed
+from attention.core.exact import OF_ALL_SCORES, ExactConfig, fixed
 from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
@@ -21,6 +21,7 @@ from attention.core.parts import Score
 
 MODES = ALL_MODES
 POSITIONS = ()  # none of those that act inside attention
+NO_SCORES = "a mean has no queries, keys and scores; " + OF_ALL_SCORES
 PERMUTATION_EQUIVARIANT = True
 
 
@@ -28,10 +29,10 @@ PERMUTATION_EQUIVARIANT = True
 class Config(ExactConfig):
     """The options of the exact core that say who sees whom, and how it is computed."""
 
-    normalizer: str = fixed("softmax")
-    num_kv_heads: int | None = fixed(None)
-    softcap: float | None = fixed(None)
-    qk_norm: str = fixed("none")
+    normalizer: str = fixed("softmax", NO_SCORES)
+    num_kv_heads: int | None = fixed(None, NO_SCORES)
+    softcap: float | None = fixed(None, NO_SCORES)
+    qk_norm: str = fixed("none", NO_SCORES)
 
 
 class PoolingLayer(AttentionLayer):

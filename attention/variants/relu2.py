@@ -2,6 +2,7 @@
 
 Transformer Quality in Linear Time (Hua et al. 2022), arXiv 2202.10447: relu(e / c)², c the number
 of keys that the query sees, so that c divides twice.
+It overflows where e / c is above 1.8e19, which `softcap` prevents.
 Scores are those of `scaled_dot`. Time t·s·h, memory t·s per head.
 """
 

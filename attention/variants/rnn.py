@@ -13,7 +13,7 @@ Cannot do: cross-attention; masks that differ between queries.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import jax.numpy as jnp
 from flax import nnx
@@ -23,9 +23,11 @@ from attention.core import ordered
 from attention.core.dropout import Dropout
 from attention.core.linear import Linear
 from attention.core.settings import LayerSettings
-from attention.errors import UserError, did_you_mean
-from attention.ops import recurrence, runs
+from attention.errors import UserError
+from attention.ops import masks, recurrence, runs
+from attention.ops.option_checks import check_choice
 
+NAME = "rnn"
 MODES = frozenset({"bidirectional", "causal", "decode", "packed"})
 POSITIONS = ()  # none of those that act inside attention
 
@@ -44,11 +46,7 @@ class Config:
     cell: Literal["gru", "lstm"] = field(default="gru", metadata={"examples": ("lstm",)})
 
     def __post_init__(self):
-        if self.cell not in recurrence.CELLS:
-            raise UserError(
-                f"model.attention.cell={self.cell!r} is not one of {', '.join(recurrence.CELLS)}"
-                f"{did_you_mean(self.cell, recurrence.CELLS)}"
-            )
+        check_choice("model.attention.cell", self.cell, tuple(recurrence.CELLS))
 
 
 class RecurrentCache(NamedTuple):
@@ -56,12 +54,12 @@ class RecurrentCache(NamedTuple):
 
     Attributes:
         state: (h,) of a GRU or (h, c) of an LSTM, each [b h], float32.
-        position, limit, overflow: see `ordered.Reach`.
+        position, max_length, overflow: see `ordered.Reach`.
     """
 
     state: tuple[Float[Array, "b h"], ...]
     position: Int[Array, " b"]
-    limit: Int[Array, " b"]
+    max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
 
 
@@ -131,13 +129,17 @@ class RecurrentLayer(nnx.Module):
         Raises:
             ValueError: a mask or ids that do not fit; a context.
         """
-        ordered.refuse_context("rnn", context, context_segment_ids)
+        ordered.refuse_context(NAME, context, context_segment_ids)
         b, t, _ = x.shape
         live = ordered.visible_keys((b, t), mask=mask, segment_ids=segment_ids)
         hidden, _ = self._run(x, live, segment_ids, self._zeros(b), rngs)
         if segment_ids is not None:
             hidden = jnp.where((segment_ids != 0)[..., None], hidden, 0.0)
         return self.out(hidden.astype(self.settings.dtype))
+
+    def weights(self, x: Float[Array, "b t d"], **given: Any) -> NoReturn:
+        """Raises UserError: there are none."""
+        ordered.refuse_weights(NAME)
 
     def init_cache(self, batch: int, max_length: int) -> RecurrentCache:
         """Returns the state before the first of up to max_length tokens of `batch` sequences."""
@@ -165,10 +167,9 @@ class RecurrentLayer(nnx.Module):
             ValueError: past the cache's max_length (inside jit: `cache.overflow`); a context; the
                 layer is not causal.
         """
-        ordered.refuse_context("rnn", context)
-        if not self.settings.causal:
-            raise UserError("decoding needs a causal layer: make it with causal=True")
-        reach = ordered.Reach(cache.position, cache.limit, cache.overflow)
+        ordered.refuse_context(NAME, context)
+        ordered.check_causal(self.settings)
+        reach = ordered.Reach(cache.position, cache.max_length, cache.overflow)
         reach, _, live = ordered.advance(reach, x.shape[1], mask=mask)
         state = tuple(array[None] for array in cache.state)
         hidden, state = self._run(x, live, None, state, None)
@@ -182,9 +183,9 @@ class RecurrentLayer(nnx.Module):
     def _run(self, x, live, segment_ids, state, rngs):
         """Returns the hidden state at each position, [b t n·h], and the state at the end."""
         b, t, _ = x.shape
-        # Zeros, so that not even a NaN where nothing is read reaches a gradient.
-        x = jnp.where(live[..., None], x.astype(self.settings.dtype), 0)
-        given = self.input(self.dropout(x, rngs=rngs)).reshape(b, t, self.directions, -1)
+        x = masks.blanked(x.astype(self.settings.dtype), live)
+        given = self.input(self.dropout(x, rngs=rngs))
+        given = given.reshape(b, t, self.directions, given.shape[2] // self.directions)
         hidden, state = recurrence.scan(
             self._cell,
             _time_first([given[:, :, i] for i in range(self.directions)]),
@@ -211,6 +212,11 @@ def _time_first(ways: list[Array]) -> Array:
     return jnp.stack(
         [jnp.swapaxes(way, 0, 1)[:: -1 if i else 1] for i, way in enumerate(ways)], axis=1
     )
+
+
+def weights(*arrays: Array, **given: Any) -> NoReturn:
+    """Raises UserError: there are none."""
+    ordered.refuse_weights(NAME)
 
 
 def make(config: Config, settings: LayerSettings, *, rngs: nnx.Rngs) -> RecurrentLayer:

@@ -8,7 +8,7 @@ every head sees the union of both conditions, not one of them each.
 
 from dataclasses import dataclass, field
 
-from attention.core.exact import ExactConfig, fixed
+from attention.core.exact import BY_PLACE, ExactConfig, fixed
 from attention.core.exact_variant import ALL_POSITIONS, ExactVariant
 from attention.core.parts import Score
 from attention.ops import scores
@@ -27,10 +27,10 @@ class Config(ExactConfig):
             length.
 
     Raises:
-        UserError: a stride below 1.
+        UserError: a stride that is not an int within reach.
     """
 
-    window: int | tuple[int, int] | None = fixed(None)
+    window: int | tuple[int, int] | None = fixed(None, BY_PLACE)
     stride: int = field(default=128, metadata={"examples": (5,), "small": 3})
 
     def __post_init__(self) -> None:
@@ -42,5 +42,5 @@ def _pattern(config: Config, causal: bool) -> Strided:
     return Strided(config.stride, causal)
 
 
-VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern)
+VARIANT = ExactVariant(Config, Score(scores.scaled_dot), pattern=_pattern, decodes=False)
 attend, weights, make, visible = VARIANT.attend, VARIANT.weights, VARIANT.make, VARIANT.visible

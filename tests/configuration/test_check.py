@@ -48,6 +48,7 @@ def test_a_choice_names_what_is_allowed(key: str, value: str, allowed: str) -> N
         ("train_epochs", 0.0),
         ("log_every_steps", 0),
         ("eval_every_steps", "0%"),
+        ("early_stopping_evaluations", -1),
         ("label_smoothing", 1.0),
         ("optimizer.learning_rate", -1e-9),
         ("optimizer.weight_decay", -0.1),
@@ -137,6 +138,52 @@ def test_a_variant_without_the_direction_is_refused_by_name() -> None:
     check(config)
 
 
+def _with_three(**variants: str) -> ConfigDict:
+    """Encoder, decoder and cross-attention."""
+    config = _with_variant(variants.get("attention", "scaled_dot"))
+    for place in ("decoder_attention", "cross_attention"):
+        name = variants.get(place, "scaled_dot")
+        config.model[place] = section_of(VARIANTS[name].Config)
+        config.model[place].variant = name
+    return config
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ({"attention": "recurrent"}, "model.direction='bidirectional' .* variant=recurrent has"),
+        ({"decoder_attention": "mixing"}, "model.decoder_attention needs .*'causal'; .*=mixing"),
+        ({"decoder_attention": "recurrent"}, "model.decoder_attention needs .*'decode'; .*=rec"),
+        ({"cross_attention": "mixing"}, "model.cross_attention needs .*'cross'; variant=mixing"),
+    ],
+)
+def test_each_place_takes_a_variant_that_can_stand_there(variants, message) -> None:
+    check(_with_three())
+    with pytest.raises(UserError, match=message):
+        check(_with_three(**variants))
+
+
+def test_a_decoder_that_keeps_nothing_needs_no_mode_for_it() -> None:
+    config = _with_three(decoder_attention="recurrent")
+    config.decode = ConfigDict({"use_cache": False})
+    check(config)
+
+
+def test_options_are_refused_by_the_place_they_are_of() -> None:
+    config = _with_three(decoder_attention="recurrent")
+    config.model.decoder_attention.kernel = "tanh"
+    with pytest.raises(UserError, match=r"model\.decoder_attention \(variant=recurrent\): kernel"):
+        check(config)
+
+
+def test_packing_one_variant_that_cannot_is_refused_by_name() -> None:
+    config = _with_three(attention="mixing")
+    check(config)
+    config.data.pack = "always"
+    with pytest.raises(UserError, match=r"data\.pack='always' .*variant=mixing has bidirectional"):
+        check(config)
+
+
 def test_packing_a_variant_that_cannot_is_refused_by_name() -> None:
     check(_with_variant("mixing"))
     with pytest.raises(UserError, match=r"data\.pack='always' .*variant=mixing has bidirectional"):
@@ -157,6 +204,10 @@ def test_packed_rows_are_whole_blocks_of_the_variant(
     load_config(SPEC, {"data.pack": "never"})
     monkeypatch.setattr(VARIANTS["mixing"].Config, "pack_multiple", 48, raising=False)
     load_config("configs/pos_tagging.py:variant=mixing")  # it does not pack
+    # Nor does a model of which one part does not.
+    config = _with_three(attention="mixing")
+    config.data.max_length = 128
+    check(config)
 
 
 def test_the_checks_of_a_variants_own_options_count() -> None:

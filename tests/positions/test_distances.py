@@ -80,6 +80,10 @@ def test_parameters_are_those_that_are_learned():
         (t5.Config, {"num_buckets": 2}, r"model\.positions\.t5\.num_buckets=2.*at least 4"),
         (t5.Config, {"max_distance": 16}, r"model\.positions\.t5\.max_distance=16.*above.*16"),
         (shaw.Config, {"max_distance": 0}, r"model\.positions\.shaw\.max_distance=0"),
+        (t5.Config, {"num_buckets": 2**40}, r"num_buckets=1099511627776"),
+        (t5.Config, {"max_distance": 2**40}, r"max_distance=1099511627776"),
+        (t5.Config, {"num_buckets": "x"}, r"num_buckets='x'"),
+        (shaw.Config, {"max_distance": 2**40}, r"max_distance=1099511627776"),
         (shaw.Config, {"max_distance": 2.5}, r"model\.positions\.shaw\.max_distance=2\.5"),
     ],
 )

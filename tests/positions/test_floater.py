@@ -121,6 +121,9 @@ def test_initial_path_tells_positions_apart_and_stays_small():
         ({"hidden_dim": 0}, r"model\.positions\.floater\.hidden_dim=0"),
         ({"step": 0.0}, r"model\.positions\.floater\.step=0\.0"),
         ({"substeps": 0}, r"model\.positions\.floater\.substeps=0"),
+        ({"hidden_dim": 2**40}, r"hidden_dim=1099511627776"),
+        ({"substeps": 2**40}, r"substeps=1099511627776: .*from 1 to 256"),
+        ({"step": True}, r"step=True"),
         ({"substeps": 1.5}, r"model\.positions\.floater\.substeps=1\.5"),
     ],
 )

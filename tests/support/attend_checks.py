@@ -193,6 +193,33 @@ def check_gradients(probe: AttendProbe) -> None:
                 assert error < 2e-5 * (np.linalg.norm(gradient) + 1.0), probe.names[index]
 
 
+def check_padding(probe: AttendProbe) -> None:
+    """NaN and infinity in padding and in hidden keys count as zeros, and have zero gradients."""
+    given = probe.conditions()
+    given["mask"][..., 1] = False
+    queries = given["segment_ids"] != 0
+    keys = given.get("key_segment_ids", given["segment_ids"]) != 0
+    keys[:, 1] = False
+    real = {"q": queries, "gate": queries, "k": keys, "v": keys}
+    plain, results = probe.inputs, []
+    try:
+        for content in (0.0, np.nan, np.inf):
+            probe.inputs = [
+                np.where(real[name][..., None, None], array, content) if name in real else array
+                for name, array in zip(probe.names, plain, strict=True)
+            ]
+            out, gradients = probe(given)
+            results.append([out, *gradients])
+    finally:
+        probe.inputs = plain
+    for spoilt in results[1:]:
+        for name, one, other in zip(["out", *probe.names], spoilt, results[0], strict=True):
+            assert np.all(np.isfinite(one)), name
+            np.testing.assert_array_equal(one, other, err_msg=name)
+            if name in real:
+                assert np.all(one[~real[name]] == 0.0), name
+
+
 def check_weights(probe: AttendProbe) -> None:
     """`weights` equal the reference's, in float32 even for bfloat16 activations."""
     if not (hasattr(probe.variant, "weights") and hasattr(probe.reference, "weights")):
@@ -317,6 +344,7 @@ def check_refusals(probe: AttendProbe) -> None:
 ALL = (
     check_values,
     check_gradients,
+    check_padding,
     check_weights,
     check_bfloat16,
     check_compiled_equals_plain,

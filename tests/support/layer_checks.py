@@ -11,8 +11,11 @@ from flax import nnx
 from support.cases import BATCH, CONTEXT_DIM, DIM, HEADS, LENGTH, LayerCase
 
 from attention import variants
+from attention.core.layer import AttentionLayer
 
 MORE = 4  # extra padding
+EVERYTHING = np.ones((BATCH, 1, 1, LENGTH), bool)  # a mask that hides nothing
+NO_NUMBERS = (np.float32(np.nan), np.float32(np.inf))
 # Weights of exactly zero are the point of these: that a query sees a key need not show.
 SPARSE = ("sparsemax", "entmax15", "entmax", "relu", "relu2", "sum")
 
@@ -51,8 +54,10 @@ class LayerProbe:
     def _call(self, method, state, x, *args, **given):
         return getattr(nnx.merge(self.graphdef, state), method)(x, *args, **given)
 
-    def _loss(self, state, x, segment_ids):
-        return jnp.sum(jnp.sin(self._call("__call__", state, x, segment_ids=segment_ids)))
+    def _loss(self, state, x, segment_ids, mask):
+        """A sum over all positions but those that the mask [b 1 1 s] hides."""
+        y = self._call("__call__", state, x, segment_ids=segment_ids, mask=mask)
+        return jnp.sum(jnp.where(mask[:, 0, 0, :, None], jnp.sin(y), 0.0))
 
     def __call__(self, x, *, segment_ids=None, mask=None, context=None, context_segment_ids=None):
         given = {"segment_ids": _ones_unless(segment_ids, x)}
@@ -113,6 +118,23 @@ def check_padding(probe: LayerProbe) -> None:
     more_ids = np.pad(ids, ((0, 0), (0, MORE)))
     more = probe(longer, segment_ids=more_ids)[:, :LENGTH]
     np.testing.assert_allclose(more[real], y[real], rtol=0, atol=5e-6)
+    for content in NO_NUMBERS:
+        check_no_numbers(probe, np.where(real[..., None], x, content), real, ids, None)
+
+
+def check_no_numbers(probe: LayerProbe, spoilt, real, ids, mask) -> None:
+    """What padding holds reaches neither real positions nor any gradient: as if it were zeros."""
+    zeros = np.where(real[..., None], spoilt, np.float32(0.0))
+    outputs = [probe(x, segment_ids=ids, mask=mask)[real] for x in (spoilt, zeros)]
+    np.testing.assert_array_equal(*outputs)
+    given = (_ones_unless(ids, spoilt), EVERYTHING if mask is None else mask)
+    gradients = [probe.loss_and_gradients(probe.state, x, *given)[1] for x in (spoilt, zeros)]
+    (of_state, of_x), wanted = gradients
+    assert np.all(np.asarray(of_x)[~real] == 0.0), "the gradient of padding is zero"
+    got, want = (jax.tree.leaves_with_path(g) for g in ((of_state, of_x), wanted))
+    for (path, one), (_, other) in zip(got, want, strict=True):
+        assert np.all(np.isfinite(one)), jax.tree_util.keystr(path)
+        np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
 
 
 def check_padding_mask(probe: LayerProbe) -> None:
@@ -126,6 +148,9 @@ def check_padding_mask(probe: LayerProbe) -> None:
     other = np.where(ids[..., None] > 0, x, 50.0 * random_input(LENGTH, seed=1))
     again = probe(other, mask=ids[:, None, None, :] > 0)
     np.testing.assert_array_equal(again[ids > 0], by_mask[ids > 0])
+    for content in NO_NUMBERS:
+        spoilt = np.where(ids[..., None] > 0, x, content)
+        check_no_numbers(probe, spoilt, ids > 0, None, ids[:, None, None, :] > 0)
 
 
 def check_sees_nothing(probe: LayerProbe) -> None:
@@ -134,7 +159,7 @@ def check_sees_nothing(probe: LayerProbe) -> None:
     ids[1] = 0
     y = probe(x, segment_ids=ids)
     assert np.all(np.isfinite(y))
-    _, gradients = probe.loss_and_gradients(probe.state, x, ids)
+    _, gradients = probe.loss_and_gradients(probe.state, x, ids, EVERYTHING)
     for path, gradient in jax.tree.leaves_with_path(gradients):
         assert np.all(np.isfinite(gradient)), path
 
@@ -150,13 +175,14 @@ def check_gradients(probe: LayerProbe) -> None:
         return
     x, ids = packed_and_separate(probe)
     start = (probe.state, jnp.asarray(x))
-    _, gradients = probe.loss_and_gradients(*start, ids)
+    _, gradients = probe.loss_and_gradients(*start, ids, EVERYTHING)
     leaves, structure = jax.tree.flatten(start)
     random = np.random.default_rng(5)
 
     def loss(index: int, moved: jax.Array) -> float:
         arrays = [moved if i == index else leaf for i, leaf in enumerate(leaves)]
-        return float(probe.loss_and_gradients(*jax.tree.unflatten(structure, arrays), ids)[0])
+        moved_to = jax.tree.unflatten(structure, arrays)
+        return float(probe.loss_and_gradients(*moved_to, ids, EVERYTHING)[0])
 
     for index, (path, gradient) in enumerate(jax.tree.leaves_with_path(gradients)):
         direction = random.normal(size=gradient.shape).astype(np.float32)
@@ -201,7 +227,7 @@ def seen_when_causal(probe: LayerProbe) -> np.ndarray:
     pattern = getattr(getattr(probe.layer, "parts", None), "pattern", None)
     if pattern is None:
         # A convolution reaches as far as it is wide, a recurrence fades: themselves, at least.
-        weighs = hasattr(probe.variant, "weights")
+        weighs = isinstance(probe.layer, AttentionLayer)
         return everything if weighs else np.eye(LENGTH, dtype=bool)
     options = dict(probe.case.options)
     options = {k: v for k, v in options.items() if k not in ("num_kv_heads", "qk_norm", "tie_qk")}
@@ -250,10 +276,13 @@ def check_cross(probe: LayerProbe) -> None:
     x, context = random_input(LENGTH), random_input(7, seed=5, width=CONTEXT_DIM)
     ids = (np.arange(7)[None] < np.array([[3], [5], [7]])).astype(np.int32)
     y = probe(x, context=context, context_segment_ids=ids)
-    other = np.where(ids[..., None] > 0, context, 9.0)
-    np.testing.assert_array_equal(probe(x, context=other, context_segment_ids=ids), y)
     by_mask = probe(x, context=context, mask=ids[:, None, None, :] > 0)
     np.testing.assert_allclose(by_mask, y, rtol=0, atol=5e-6)
+    for content in (np.float32(9.0), *NO_NUMBERS):
+        other = np.where(ids[..., None] > 0, context, content)
+        np.testing.assert_array_equal(probe(x, context=other, context_segment_ids=ids), y)
+        again = probe(x, context=other, mask=ids[:, None, None, :] > 0)
+        np.testing.assert_array_equal(again, by_mask)
     alone = probe.run(probe.state, x[:1], context=context[:1, :3])
     np.testing.assert_allclose(alone, y[:1], rtol=0, atol=5e-6)
     assert np.abs(probe(x, context=context + random_input(7, 6, CONTEXT_DIM)) - y).max() > 1e-3

@@ -27,7 +27,7 @@ class RecurrentConfig:
 VARIANTS = {
     "scaled_dot": SimpleNamespace(
         Config=PlainConfig,
-        MODES=frozenset({"bidirectional", "causal", "packed"}),
+        MODES=frozenset({"bidirectional", "causal", "cross", "decode", "packed"}),
         POSITIONS=("rope",),
     ),
     "recurrent": SimpleNamespace(Config=RecurrentConfig, MODES=frozenset({"causal"})),

@@ -54,7 +54,7 @@ def test_refusals(name, settings, call, words):
     [
         ("rnn", {"cell": "gro"}, r"model\.attention\.cell='gro'.*gru, lstm.*did you mean 'gru'"),
         ("rnn", {"num_heads": 1, "head_dim": 5}, r"num_heads·head_dim=5 must be even"),
-        ("cnn", {"width": 0}, r"model\.attention\.width=0 must be at least 1"),
+        ("cnn", {"width": 0}, r"model\.attention\.width=0: expected an int from 1 to 4096"),
     ],
 )
 def test_wrong_options(name, settings, words):
