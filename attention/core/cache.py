@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax.core import Tracer
@@ -27,6 +27,21 @@ class KeyValueCache(NamedTuple):
         max_length: the most tokens a row may have.
         overflow: True once a row was given more than that: its outputs since then are not to be
             used.
+    """
+
+    key: Float[Array, "b s k h"]
+    value: Float[Array, "b s k h"]
+    position: Int[Array, " b"]
+    max_length: Int[Array, " b"]
+    overflow: Bool[Array, " b"]
+
+
+class ContextCache(NamedTuple):
+    """The keys and values of another sequence, which every step attends to.
+
+    Attributes:
+        key, value: of the other sequence.
+        position, max_length, overflow: as in `KeyValueCache`.
     """
 
     key: Float[Array, "b s k h"]
@@ -65,10 +80,17 @@ def empty_cache(
     return KeyValueCache(
         jnp.zeros((batch, num_slots, kv_heads, head_dim), dtype),
         jnp.zeros((batch, num_slots, kv_heads, value_dim or head_dim), dtype),
-        jnp.zeros((batch,), jnp.int32),
-        jnp.full((batch,), max_length, jnp.int32),
-        jnp.zeros((batch,), jnp.bool_),
+        **empty_position(batch, max_length),
     )
+
+
+def empty_position(batch: int, max_length: int) -> dict[str, Array]:
+    """Returns position, max_length and overflow of rows without tokens."""
+    return {
+        "position": jnp.zeros((batch,), jnp.int32),
+        "max_length": jnp.full((batch,), max_length, jnp.int32),
+        "overflow": jnp.zeros((batch,), jnp.bool_),
+    }
 
 
 def extend(
@@ -110,7 +132,10 @@ def extend(
     return Extended(extended, extended.key, extended.value, index)
 
 
-def advance(cache: KeyValueCache, num_new: int) -> KeyValueCache:
+Kept = TypeVar("Kept", KeyValueCache, ContextCache)
+
+
+def advance(cache: Kept, num_new: int) -> Kept:
     """Returns the cache t tokens further, with none of them kept: those of another sequence do.
 
     Raises:
@@ -136,7 +161,7 @@ def _roll(cache: KeyValueCache, key, value, end, overflow) -> Extended:
     return Extended(extended, keys, values, jnp.where(index < 0, NOWHERE, index))
 
 
-def _check_room(cache: KeyValueCache, num_new: int, end: Int[Array, " b"]) -> None:
+def _check_room(cache: KeyValueCache | ContextCache, num_new: int, end: Int[Array, " b"]) -> None:
     too_long = end > cache.max_length
     if not isinstance(too_long, Tracer) and jnp.any(too_long):
         raise UserError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from attention import positions as position_schemes
-from attention.core import attending, ordered, padding
-from attention.core.cache import KeyValueCache, advance, empty_cache, extend
+from attention.core import attending, padding, stepping
+from attention.core.cache import ContextCache, KeyValueCache, advance, empty_cache
 from attention.core.dropout import Dropout
 from attention.core.exact import ExactConfig
 from attention.core.head_norm import HeadNorm
@@ -29,7 +29,7 @@ class AttentionLayer(nnx.Module):
     """Projections, heads, positions, dropout and cache around one exact mechanism.
 
     A variant with a layer of its own overrides `learned` and `own_arrays` (what its parts need), or
-    `make_projections`, `queries_and_keys` and `joined` (what comes before and after).
+    `make_projections`, `queries`, `keys`, `values` and `joined` (what comes before and after).
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class AttentionLayer(nnx.Module):
             q,
             k,
             self.values(x, context),
-            arrays=self._arrays(),
+            arrays=self.arrays(),
             mask=mask,
             causal=self.settings.causal,
             segment_ids=segment_ids,
@@ -128,7 +128,7 @@ class AttentionLayer(nnx.Module):
             self.parts,
             q,
             k,
-            arrays=self._arrays(),
+            arrays=self.arrays(),
             mask=mask,
             causal=self.settings.causal,
             segment_ids=segment_ids,
@@ -136,32 +136,38 @@ class AttentionLayer(nnx.Module):
             positions=None if context is not None else positions,
         )
 
-    def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
-        """Returns an empty cache for `batch` sequences of up to max_length tokens.
+    def init_cache(
+        self, batch: int, max_length: int, *, context: Float[Array, "b s c"] | None = None
+    ) -> KeyValueCache | ContextCache:
+        """Returns the cache of `batch` sequences before the first of up to max_length tokens.
+
+        Args:
+            batch, max_length: sizes.
+            context: the other sequence that all steps attend to: its keys and values are then made
+                once, here.
 
         Raises:
-            UserError: the variant cannot decode.
+            UserError: the variant cannot decode, or not over this context.
         """
         self.check_decodes()
-        settings = self.settings
-        size, reach = settings.head_dim, self._reach
-        return empty_cache(batch, max_length, self.kv_heads, size, settings.dtype, reach=reach)
+        if context is not None:
+            return stepping.context_cache(self, batch, max_length, context)
+        return self.empty_cache(batch, max_length)
 
     def decode(
         self,
         x: Float[Array, "b t d"],
-        cache: KeyValueCache,
+        cache: Any,
         *,
         context: Float[Array, "b s c"] | None = None,
         mask: Bool[Array, "#b #n #t #s"] | None = None,
-    ) -> tuple[Float[Array, "b t d"], KeyValueCache]:
+    ) -> tuple[Float[Array, "b t d"], Any]:
         """Attends from the next t tokens to all tokens up to each, or to the context.
 
         Args:
             x: the next tokens, one or more.
             cache: what `init_cache` or the last call returned.
-            context: the other sequence; a layer for cross-attention keeps nothing in the cache but
-                the position.
+            context: the other sequence, if the cache was not made of it.
             mask: True = may attend; its keys are the tokens from the first on (or the context's);
                 those past its end are not attended to.
 
@@ -170,26 +176,11 @@ class AttentionLayer(nnx.Module):
                 the layer is not causal; the variant cannot decode.
         """
         self.check_decodes()
+        if isinstance(cache, ContextCache):
+            return stepping.over_context(self, x, cache, mask)
         if context is not None:
             return self(x, context=context, mask=mask), advance(cache, x.shape[1])
-        ordered.check_causal(self.settings)
-        offset = cache.position
-        steps = offset[:, None] + jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
-        q, k = self.queries_and_keys(x, None, None, steps)
-        extended = extend(cache, k, self.values(x, None), rolling=self._reach is not None)
-        heads = attending.attend(
-            self.parts,
-            q,
-            extended.key,
-            extended.value,
-            arrays=self._arrays(),
-            mask=over_keys(mask, extended.index),
-            causal=True,
-            query_offset=offset,
-            key_index=extended.index,
-            implementation="plain",
-        )
-        return self.joined(heads, x), extended.cache
+        return stepping.over_own_tokens(self, x, cache, mask)
 
     # -- what a variant may change -----------------------------------------------------------------
 
@@ -219,17 +210,35 @@ class AttentionLayer(nnx.Module):
         """Returns the arrays of the parts, those of positions apart."""
         return {name: parameter[...] for name, parameter in self.own.items()}
 
+    def queries(
+        self, x: Float[Array, "b t d"], positions: Int[Array, "#b t"]
+    ) -> Float[Array, "b t n h"]:
+        """Returns what x asks with, normed and rotated where that is so."""
+        q = self._heads(self.query, x)
+        q = q if self.query_norm is None else self.query_norm(q)
+        return self.position.rotate(q, positions)
+
+    def keys(
+        self, x: Float[Array, "b s c"], positions: Int[Array, "#b s"] | None
+    ) -> Float[Array, "b s k h"]:
+        """Returns what x is found by; positions are None for another sequence."""
+        # A variant without keys of its own (`tie_qk`) makes them as it makes queries.
+        k = self._heads(self.key or self.query, x)
+        k = k if self.key_norm is None else self.key_norm(k)
+        return k if positions is None else self.position.rotate(k, positions)
+
     def queries_and_keys(self, x, context, segment_ids, positions):
-        """Returns q [b t n h] and k [b s k h], normed and rotated where they are."""
+        """Returns q [b t n h] of x and k [b s k h] of x or of the context."""
         self.check_context(context)
         positions = segments.checked_positions(positions, x.shape[:2], segment_ids)
-        q = self._heads(self.query, x)
-        # A variant without keys of its own (`tie_qk`) makes them as it makes queries.
-        k = self._heads(self.key or self.query, x if context is None else context)
-        if self.query_norm is not None and self.key_norm is not None:
-            q, k = self.query_norm(q), self.key_norm(k)
-        q = self.position.rotate(q, positions)
-        return q, k if context is not None else self.position.rotate(k, positions)
+        keys = self.keys(x, positions) if context is None else self.keys(context, None)
+        return self.queries(x, positions), keys
+
+    def empty_cache(self, batch: int, max_length: int) -> KeyValueCache:
+        """Returns the cache of a layer that attends to its own sequence, without tokens."""
+        settings = self.settings
+        size, reach = settings.head_dim, self.reach
+        return empty_cache(batch, max_length, self.kv_heads, size, settings.dtype, reach=reach)
 
     def values(self, x, context):
         """Returns v [b s k h_v]."""
@@ -280,10 +289,12 @@ class AttentionLayer(nnx.Module):
         )
 
     @property
-    def _reach(self) -> int | None:
+    def reach(self) -> int | None:
+        """How far back a query sees; None = to the start."""
         return getattr(self.parts.pattern, "reach", None)
 
-    def _arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Array]:
+        """Returns all that the parts need besides queries, keys and values."""
         return {**self.own_arrays(), **self.position.arrays()}
 
     def _heads(self, project: Linear, x):
@@ -295,14 +306,3 @@ class AttentionLayer(nnx.Module):
         settings = self.settings
         sizes = {"n": settings.num_heads, "k": self.kv_heads, "h": settings.head_dim}
         return tuple(sizes[letter] for letter in array.axes.split())
-
-
-def over_keys(mask, index: Int[Array, "#b s"]):
-    """Brings a mask over the tokens so far to the keys there are, given the place of each."""
-    if mask is None or mask.ndim != 4 or mask.shape[3] == 1:
-        return mask
-    known = index < mask.shape[3]
-    at = jnp.where(known, index, 0)
-    mask = jnp.broadcast_to(mask, (max(mask.shape[0], at.shape[0]), *mask.shape[1:]))
-    at = jnp.broadcast_to(at[:, None, None, :], (mask.shape[0], 1, 1, at.shape[1]))
-    return jnp.take_along_axis(mask, at, axis=3) & known[:, None, None, :]

@@ -3,6 +3,9 @@
 The plainest way to weights that sum to 1, without an exponential (the
 scores of 2309.08586 with their own sum for the length). O(t·s) time a head; the backward pass keeps
 the weights and which scores are positive.
+
+Where all scores are near 0, the smallest change of one of them changes the weights wholly: no bound
+on the error of such a query follows from that of the scores.
 """
 
 import jax

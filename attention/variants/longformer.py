@@ -99,7 +99,7 @@ class LongformerLayer(AttentionLayer):
             attending.attend(
                 _restricted(self.parts, queries, global_mask),
                 *self._projected(queries, x, segment_ids, positions),
-                arrays=self._arrays(),
+                arrays=self.arrays(),
                 mask=mask,
                 causal=self.settings.causal,
                 segment_ids=segment_ids,
@@ -132,7 +132,7 @@ class LongformerLayer(AttentionLayer):
             attending.weights(
                 _restricted(self.parts, queries, global_mask),
                 *self._projected(queries, x, segment_ids, positions)[:2],
-                arrays=self._arrays(),
+                arrays=self.arrays(),
                 mask=mask,
                 causal=self.settings.causal,
                 segment_ids=segment_ids,

@@ -30,12 +30,13 @@ from attention.core.cache import KeyValueCache, empty_cache, extend
 from attention.core.exact import OF_ALL_SCORES, SECTION, ExactConfig, fixed
 from attention.core.exact_variant import ALL_MODES, ExactVariant
 from attention.core.head_norm import HeadNorm
-from attention.core.layer import AttentionLayer, over_keys
+from attention.core.layer import AttentionLayer
 from attention.core.linear import Linear
 from attention.core.parts import Score
 from attention.core.settings import LayerSettings
+from attention.core.stepping import over_keys
 from attention.errors import UserError
-from attention.ops import scores, segments
+from attention.ops import scores
 from attention.ops.option_checks import check_count
 from attention.ops.products import affine
 
@@ -138,27 +139,26 @@ class LatentLayer(AttentionLayer):
                 "with the mode 'cross'"
             )
 
-    def queries_and_keys(self, x, context, segment_ids, positions):
-        """Returns q and k [b t n h+p], the decoupled part last."""
-        self.check_context(context)
-        positions = segments.checked_positions(positions, x.shape[:2], segment_ids)
+    def queries(self, x, positions):
+        """Returns q [b t n h+p], the decoupled part last."""
+        return jnp.concatenate(self._queries(x, positions), axis=-1)
+
+    def keys(self, x, positions):
+        """Returns k [b s n h+p], the decoupled part last: one for all heads."""
         keys = self._split_heads(self.key(self._latent(x)[:, :, 0]))
         turned = self._rope_key(x, positions)
         turned = jnp.broadcast_to(turned, (*keys.shape[:3], self.rope_dim))
-        return (
-            jnp.concatenate(self._queries(x, positions), axis=-1),
-            jnp.concatenate([keys, turned], axis=-1),
-        )
+        return jnp.concatenate([keys, turned], axis=-1)
 
     def values(self, x, context):
         return self._split_heads(self.value(self._latent(x)[:, :, 0]))
 
-    def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
+    def empty_cache(self, batch: int, max_length: int) -> KeyValueCache:
         """Returns an empty cache for `batch` sequences of up to max_length tokens."""
         return empty_cache(
             *(batch, max_length, 1, self.latent_dim, self.settings.dtype),
             value_dim=self.rope_dim,
-            reach=self._reach,
+            reach=self.reach,
         )
 
     def decode(
@@ -187,7 +187,7 @@ class LatentLayer(AttentionLayer):
         offset = cache.position
         steps = offset[:, None] + jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
         new = self._latent(x), self._rope_key(x, steps)
-        extended = extend(cache, *new, rolling=self._reach is not None)
+        extended = extend(cache, *new, rolling=self.reach is not None)
         bare, turning = self._queries(x, steps)
         # Float32 for as long as nothing is large: absorbed queries are not rounded twice.
         absorbed = jnp.einsum("btnh,rnh->btnr", bare.astype(jnp.float32), self._up(self.key))
@@ -197,7 +197,7 @@ class LatentLayer(AttentionLayer):
             jnp.concatenate([absorbed, turning.astype(jnp.float32)], axis=-1),
             jnp.concatenate([extended.key, extended.value], axis=-1),
             extended.key,
-            arrays=self._arrays(),
+            arrays=self.arrays(),
             mask=over_keys(mask, extended.index),
             causal=True,
             query_offset=offset,

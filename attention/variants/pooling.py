@@ -44,20 +44,24 @@ class PoolingLayer(AttentionLayer):
         self.value = Linear(settings.context_dim, width, rngs=rngs)
         self.out = Linear(width, settings.dim, rngs=rngs)
 
-    def queries_and_keys(self, x, context, segment_ids, positions):
+    def queries(self, x, positions):
         """Returns zeros of size 1, which say how many there are."""
-        self.check_context(context)
-        heads, dtype = self.settings.num_heads, self.settings.dtype
-        keys = x if context is None else context
-        return tuple(jnp.zeros((*y.shape[:2], heads, 1), dtype) for y in (x, keys))
+        return self._zeros(x)
 
-    def init_cache(self, batch: int, max_length: int) -> KeyValueCache:
+    def keys(self, x, positions):
+        """Likewise."""
+        return self._zeros(x)
+
+    def _zeros(self, x):
+        return jnp.zeros((*x.shape[:2], self.settings.num_heads, 1), self.settings.dtype)
+
+    def empty_cache(self, batch: int, max_length: int) -> KeyValueCache:
         """Returns an empty cache; its keys have size 1."""
         settings = self.settings
         return empty_cache(
             *(batch, max_length, settings.num_heads, 1, settings.dtype),
             value_dim=settings.head_dim,
-            reach=self._reach,
+            reach=self.reach,
         )
 
 
