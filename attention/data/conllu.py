@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
+from attention.data.text_files import decoded_lines, open_for_reading
 from attention.errors import UserError
 
 NUM_COLUMNS = 10
@@ -75,35 +75,11 @@ def format_conllu(sentence: Sentence, tags: Sequence[str], *, column: str = "upo
     return "".join(line + "\n" for line in lines) + "\n"
 
 
-def open_for_reading(path: str | Path) -> BufferedReader:
-    """Opens a user's file as bytes, or raises a UserError that names it."""
-    try:
-        return Path(path).expanduser().open("rb")
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
-
-
 def _parse(stream: Iterable[bytes | str], file: str) -> Iterator[Sentence]:
     parser = _Parser(file)
     for number, line in decoded_lines(stream, file):
         yield from parser.add(number, line)
     yield from parser.flush()
-
-
-def decoded_lines(stream: Iterable[bytes | str], file: str) -> Iterator[tuple[int, str]]:
-    """Yields number, from 1, and text of each line, without byte order mark and line end.
-
-    Raises:
-      UserError: naming file and line where the text is not UTF-8.
-    """
-    for number, raw in enumerate(stream, start=1):
-        try:
-            line = raw if isinstance(raw, str) else raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{file}:{number}: expected UTF-8 text ({error.reason})") from None
-        if number == 1:
-            line = line.removeprefix("\ufeff")
-        yield number, line.removesuffix("\n").removesuffix("\r")
 
 
 class _Parser:

@@ -13,11 +13,12 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +71,8 @@ def prepare(
     Raises:
       UserError: if the cache cannot be written, or whatever wrong input `write` finds.
     """
-    root = cache_directory("data", f"{name}-{fingerprint[:16]}")
+    folder = re.sub(r"[^\w.-]", "_", name)  # a name of the TFDS catalogue holds a slash
+    root = cache_directory("data", f"{folder}-{fingerprint[:16]}")
     done = f"from {root}"
     if not root.exists():
         start = time.monotonic()
@@ -84,6 +86,11 @@ def prepare(
 
 def hash_parts(*parts: str | bytes) -> str:
     """Returns the sha256 hex digest of the parts, each set apart from the next by its length."""
+    return hash_all(parts)
+
+
+def hash_all(parts: Iterable[str | bytes]) -> str:
+    """Returns what `hash_parts` does, of parts that need not all be in memory."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

@@ -6,7 +6,6 @@ str}` with one tag a word, "_" where there is none; `line` counts from 1.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,21 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import numpy as np
-
-from attention.data.conllu import Sentence, open_for_reading, read_conllu
-from attention.data.dataset import Dataset, Example, Record, Split
-from attention.data.preparation import (
-    SplitSummary,
-    describe_counts,
-    hash_parts,
-    prepare,
-    quiet_tfds,
-)
+from attention.data.conllu import Sentence, read_conllu
+from attention.data.dataset import Dataset, Example, Record
+from attention.data.preparation import describe_counts
+from attention.data.stored import SplitSource, load_stored
+from attention.data.text_files import file_digest
 from attention.data.tokenizers.labels import NO_LABEL
 from attention.errors import UserError
 
-FORMAT_VERSION = "1"  # raise it when what is stored changes
 LIST_KEYS = ("words", "upos", "xpos")
 
 logger = logging.getLogger(__name__)
@@ -52,19 +44,13 @@ def load_conllu(name: str, splits: Mapping[str, ConlluFiles], *, version: str) -
     Raises:
       UserError: naming file and line of what is wrong; also for a split without a sentence.
     """
-    hashes = {
-        split: hash_parts(FORMAT_VERSION, version, split, *(_file_digest(p) for p in files.paths))
+    sources = {
+        split: SplitSource(
+            partial(_records, files), tuple(map(file_digest, files.paths)), files.paths
+        )
         for split, files in splits.items()
     }
-    fingerprint = hash_parts(name, *hashes.values())
-    prepared = prepare(
-        name, fingerprint=fingerprint, write=partial(_write, splits=splits, hashes=hashes)
-    )
-    opened = {}
-    for split, files in splits.items():
-        decode = partial(_decode, files=[str(path) for path in files.paths])
-        opened[split] = Split(prepared.records(split), decode, **prepared.splits[split]._asdict())
-    return Dataset(name, opened)
+    return load_stored(name, sources, text_keys=LIST_KEYS, version=version, finish=_split_lists)
 
 
 def read_examples(source: str | Path | IO, *, name: str | None = None) -> list[Example]:
@@ -120,31 +106,13 @@ def _example(sentence: Sentence) -> Example:
     return {key: getattr(sentence, key) for key in (*LIST_KEYS, "line", "file")}
 
 
-def _write(
-    folder: Path, *, splits: Mapping[str, ConlluFiles], hashes: Mapping[str, str]
-) -> tuple[str, dict[str, SplitSummary]]:
-    counts = {split: Counter() for split in splits}
-    with quiet_tfds() as tfds:
-        from attention.data.builder import write_examples
-
-        # A list of strings takes five times as long to read back as one string, and no column
-        # of the format can hold a tab.
-        features = {key: tfds.features.Text() for key in LIST_KEYS}
-        features |= {key: tfds.features.Scalar(np.int64) for key in ("line", "file")}
-        directory = write_examples(
-            folder,
-            features=features,
-            splits={s: partial(_records, f, counts[s]) for s, f in splits.items()},
-        )
-    return directory, {s: SplitSummary(hashes[s], dict(counts[s])) for s in splits}
-
-
 def _records(files: ConlluFiles, counts: Counter) -> Iterator[Record]:
     for number, path in enumerate(files.paths):
         sentences = (s for s in read_conllu(path) if _has_words(s, counts))
         for sentence in (s for i, s in enumerate(sentences) if files.keep(i)):
             _count_sentence(sentence, counts)
-            # The number of the file and not its path: the same content may move.
+            # A list of strings takes five times as long to read back as one string, and no column
+            # of the format can hold a tab.
             yield {key: "\t".join(getattr(sentence, key)) for key in LIST_KEYS} | {
                 "line": sentence.line,
                 "file": number,
@@ -165,11 +133,5 @@ def _count_sentence(sentence: Sentence, counts: Counter) -> None:
     counts["skipped_empty_nodes"] += sentence.num_empty_nodes
 
 
-def _decode(record: Record, index: int, *, files: list[str]) -> Example:
-    example = {key: record[key].decode().split("\t") for key in LIST_KEYS}
-    return example | {"line": int(record["line"]), "file": files[int(record["file"])]}
-
-
-def _file_digest(path: Path) -> str:
-    with open_for_reading(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _split_lists(example: Example) -> Example:
+    return example | {key: example[key].split("\t") for key in LIST_KEYS}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attention.data import catalogue, load_dataset
+from attention.data import catalogue, load_dataset, packages
 from attention.errors import UserError
 
 TASK = "pos_tagging"
@@ -108,7 +108,7 @@ def test_what_keeps_it_from_being_prepared_is_one_line(downloads, cache, monkeyp
 @pytest.mark.fast
 def test_how_to_install_what_is_missing_is_true(tmp_path, monkeypatch):
     project = tmp_path / "pyproject.toml"
-    monkeypatch.setattr(catalogue, "PROJECT_FILE", project)
+    monkeypatch.setattr(packages, "PROJECT_FILE", project)
 
     def advice(name, *, by_tfds):
         error = ImportError(f"No module named {name!r}", name=name)

@@ -1,4 +1,4 @@
-"""Data sets by file name: one module each, with `TASKS` and `load(*, task, paths) -> Dataset`."""
+"""Data sets by file name, each with `TASKS` and `load(*, task, paths, options) -> Dataset`."""
 
 from __future__ import annotations
 

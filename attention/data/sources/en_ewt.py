@@ -7,7 +7,7 @@ Citation: Silveira et al., "A Gold Standard Dependency Corpus for English", LREC
 
 from __future__ import annotations
 
-from attention.data.catalogue import load_catalogue
+from attention.data.catalogue import Part, load_catalogue
 from attention.data.dataset import Dataset
 from attention.data.tagging import count_tagged, universal_dependencies_decoder
 
@@ -15,9 +15,9 @@ TASKS = ("pos_tagging",)
 BUILDER = "universal_dependencies/en_ewt"
 
 
-def load(*, task: str, paths) -> Dataset:
+def load(*, task: str, paths, options) -> Dataset:
     """Loads train, dev and test."""
-    splits = {name: name for name in ("train", "dev", "test")}
+    splits = {name: Part(name) for name in ("train", "dev", "test")}
     return load_catalogue(
         "en_ewt",
         BUILDER,

@@ -10,12 +10,9 @@ LREC 2020.
 
 from __future__ import annotations
 
-import importlib.metadata
-from pathlib import Path
-
 from attention.data.dataset import Dataset
+from attention.data.packages import package_file
 from attention.data.tagging import ConlluFiles, load_conllu
-from attention.errors import UserError
 
 TASKS = ("pos_tagging",)
 VERSION = "1"
@@ -23,24 +20,12 @@ PACKAGE = "turkish-treebanks"
 FILES = ("web.conllu", "wiki.conllu")
 
 
-def load(*, task: str, paths) -> Dataset:
+def load(*, task: str, paths, options) -> Dataset:
     """Loads train, dev and test."""
-    files = tuple(_locate(name) for name in FILES)
+    files = tuple(package_file(PACKAGE, name, dataset="turkish_treebank") for name in FILES)
     splits = {
         "train": ConlluFiles(files, keep=lambda index: index % 10 < 8),
         "dev": ConlluFiles(files, keep=lambda index: index % 10 == 8),
         "test": ConlluFiles(files, keep=lambda index: index % 10 == 9),
     }
     return load_conllu("turkish_treebank", splits, version=VERSION)
-
-
-def _locate(name: str) -> Path:
-    # By file path: the package's own reader is not needed, and imports a protobuf of its own.
-    try:
-        files = importlib.metadata.files(PACKAGE) or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == name:
-            return Path(str(file.locate()))
-    raise UserError(f"data set 'turkish_treebank' needs its package: pip install {PACKAGE}")
