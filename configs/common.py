@@ -145,6 +145,8 @@ def training_defaults() -> ConfigDict:
     config.log_every_steps = duration(20)
     config.eval_every_steps = duration("1epochs")
     config.checkpoint_every_steps = duration("1epochs")
+    # Training ends once dev has not improved for so many evaluations; 0: never early.
+    config.early_stopping_evaluations = 0
     config.label_smoothing = 0.0
     config.optimizer = optimizer_defaults()
     return config

@@ -1,6 +1,7 @@
 """Configs: loading, overriding, checking, saving and comparing them."""
 
 from attention.configuration.arguments import merge_arguments, parse_argument
+from attention.configuration.attention_sections import attention_sections
 from attention.configuration.check import check
 from attention.configuration.differences import Difference, continue_with, differences
 from attention.configuration.durations import steps
@@ -11,6 +12,7 @@ from attention.configuration.saved import config_hash, from_json, in_hash, read_
 
 __all__ = [
     "Difference",
+    "attention_sections",
     "check",
     "choose_implementation",
     "config_hash",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
+from attention.configuration.attention_sections import attention_sections, own_options
 from attention.configuration.fields import is_data_path, leaves
 from attention.configuration.overrides import EXCLUSIVE
 from attention.errors import UserError, did_you_mean
@@ -39,6 +40,7 @@ _COUNT = _Range("an int of 1 or more", lambda x: x >= 1)
 _POSITIVE = _Range("a number above 0", lambda x: x > 0, float)
 _NOT_NEGATIVE = _Range("a number of 0 or more", lambda x: x >= 0, float)
 _RATE = _Range("a number from 0 to less than 1", lambda x: 0 <= x < 1, float)
+_NOT_NEGATIVE_COUNT = _Range("an int of 0 or more", lambda x: x >= 0)
 _SEED = _Range("an int from 0 to 2**32 - 1", lambda x: 0 <= x < 2**32)
 
 _RANGES: dict[str, _Range] = {
@@ -51,6 +53,7 @@ _RANGES: dict[str, _Range] = {
     "log_every_steps": _POSITIVE,
     "eval_every_steps": _POSITIVE,
     "checkpoint_every_steps": _POSITIVE,
+    "early_stopping_evaluations": _NOT_NEGATIVE_COUNT,
     "label_smoothing": _RATE,
     "optimizer.learning_rate": _NOT_NEGATIVE,
     "optimizer.weight_decay": _NOT_NEGATIVE,
@@ -71,7 +74,8 @@ _RANGES: dict[str, _Range] = {
     "data.min_count": _COUNT,
     # A word that is cut keeps its head and its tail.
     "data.max_word_length": _Range("an int of 2 or more", lambda x: x >= 2),
-    "data.num_threads": _Range("an int of 0 or more", lambda x: x >= 0),
+    "data.num_threads": _NOT_NEGATIVE_COUNT,
+    "data.subword_regularisation": _NOT_NEGATIVE,
 }
 # None is a value of these alone.
 _MAY_BE_NONE = frozenset({"data.order_seed", *(key for pair in EXCLUSIVE for key in pair)})
@@ -91,8 +95,9 @@ def check(config: ConfigDict) -> None:
     _check_paths(values)
     if "model.position" in values:
         _check_position(values)
-    if "model.attention.variant" in values:
-        _check_variant(config, values)
+    for key, section in attention_sections(config):
+        _check_variant(key, section, values)
+    _check_packing(config, values)
 
 
 def _check_value(key: str, value: Any) -> None:
@@ -181,43 +186,50 @@ def _check_position(values: dict[str, Any]) -> None:
         )
 
 
-def _check_variant(config: ConfigDict, values: dict[str, Any]) -> None:
+def _check_variant(key: str, section: Any, values: dict[str, Any]) -> None:
+    """Refuses a variant that cannot do what its place in the model asks for, or wrong options."""
     from attention import variants  # imports JAX, so after the checks above
 
-    name = values["model.attention.variant"]
+    name, own = section["variant"], own_options(section)
     variant = variants.get(name)
-    section: Any = config["model.attention"]
-    own = {key: value for key, value in section.items() if key != "variant"}
     try:
         variant.Config(**own)
     except (ValueError, TypeError) as error:
-        raise UserError(f"model.attention (variant={name}): {error}") from error
-    direction = values.get("model.direction", "bidirectional")
-    mode = "causal" if direction == "two_pass" else direction
-    if mode not in variant.MODES:
-        raise UserError(
-            f"model.direction={direction!r} needs a variant with the mode {mode!r}; "
-            f"variant={name} has {', '.join(sorted(variant.MODES))}"
-        )
-    if "model.position" in values:
+        raise UserError(f"{key} (variant={name}): {error}") from error
+    needed, who = _needed_modes(key, values)
+    for mode in needed:
+        if mode not in variant.MODES:
+            raise UserError(
+                f"{who} needs a variant with the mode {mode!r}; "
+                f"variant={name} has {', '.join(sorted(variant.MODES))}"
+            )
+    has_position = "model.position" in values and "cross" not in needed
+    if has_position:
         variants.check_position(name, values["model.position"])
-    _check_packing(values, name, own)
     if "model.dim" in values and "model.num_heads" in values:
-        _check_layer(values, name, own, causal=mode == "causal")
+        position = _inner_position(values) if has_position else None
+        _check_layer(values, name, own, causal="causal" in needed, position=position)
 
 
-def _check_layer(values: dict[str, Any], name: str, own: dict[str, Any], *, causal: bool) -> None:
+def _needed_modes(key: str, values: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Returns the modes that a place in the model asks for, and how to say who asks."""
+    if key == "model.cross_attention":
+        return ("cross",), key
+    if key == "model.decoder_attention":
+        cached = values.get("decode.use_cache", True)
+        return (("causal", "decode") if cached else ("causal",)), key
+    direction = values.get("model.direction", "bidirectional")
+    return ("causal" if direction == "two_pass" else direction,), f"model.direction={direction!r}"
+
+
+def _check_layer(
+    values: dict[str, Any], name: str, own: dict[str, Any], *, causal: bool, position: Any
+) -> None:
     """Builds a layer without computing anything: what does not fit together is refused here."""
     from flax import nnx
 
-    from attention import positions, variants
+    from attention import variants
 
-    position = values.get("model.position")
-    prefix = f"model.positions.{position}."
-    options = {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
-    inner = None
-    if position is not None and positions.place(position) == "attention":
-        inner = positions.get(position).Config(**options)
     nnx.eval_shape(
         lambda: variants.make(
             name,
@@ -225,27 +237,43 @@ def _check_layer(values: dict[str, Any], name: str, own: dict[str, Any], *, caus
             num_heads=values["model.num_heads"],
             causal=causal,
             max_length=values.get("data.max_length"),
-            position=inner,
+            position=position,
             rngs=nnx.Rngs(0),
             **own,
         )
     )
 
 
-def _check_packing(values: dict[str, Any], name: str, own: dict[str, Any]) -> None:
+def _inner_position(values: dict[str, Any]) -> Any:
+    """The scheme that acts inside attention, if the config has such a one."""
+    from attention import positions
+
+    position = values["model.position"]
+    if positions.place(position) != "attention":
+        return None
+    prefix = f"model.positions.{position}."
+    options = {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
+    return positions.get(position).Config(**options)
+
+
+def _check_packing(config: ConfigDict, values: dict[str, Any]) -> None:
     from attention import variants
 
-    variant = variants.get(name)
-    packs, can_pack = values.get("data.pack"), "packed" in variant.MODES
-    if packs == "always" and not can_pack:
+    chosen = [(one["variant"], own_options(one)) for _, one in attention_sections(config)]
+    alone = [name for name, _ in chosen if "packed" not in variants.get(name).MODES]
+    packs, length = values.get("data.pack"), values.get("data.max_length")
+    if packs == "always" and alone:
         raise UserError(
-            f"data.pack='always' needs a variant with the mode 'packed'; variant={name} has "
-            f"{', '.join(sorted(variant.MODES))}: set data.pack to auto or never"
+            f"data.pack='always' needs a variant with the mode 'packed'; variant={alone[0]} has "
+            f"{', '.join(sorted(variants.get(alone[0]).MODES))}: set data.pack to auto or never"
         )
-    multiple, length = variants.pack_multiple(name, own), values.get("data.max_length")
-    if length and packs in ("always", "auto") and can_pack and length % multiple:
-        raise UserError(
-            f"data.max_length={length} must be a multiple of {multiple}: packed, variant={name} "
-            f"begins each example at such a position; set data.max_length to "
-            f"{-(-length // multiple) * multiple}, or data.pack to never"
-        )
+    if alone or not length or packs not in ("always", "auto"):
+        return
+    for name, own in chosen:
+        multiple = variants.pack_multiple(name, own)
+        if length % multiple:
+            raise UserError(
+                f"data.max_length={length} must be a multiple of {multiple}: packed, "
+                f"variant={name} begins each example at such a position; set data.max_length to "
+                f"{-(-length // multiple) * multiple}, or data.pack to never"
+            )

@@ -1,4 +1,4 @@
-"""`model.attention.implementation`: what "auto" means on this machine, decided once a run."""
+"""`model.*attention.implementation`: what "auto" means on this machine, decided once a run."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from attention.configuration.attention_sections import attention_sections
 from attention.configuration.fields import leaves
-
-_KEY = "model.attention.implementation"
 
 
 def choose_implementation(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDict:
     """Returns a config in which "auto" has become what suits this device, or what a run began with.
 
     Args:
-      config: A resolved config, which is not changed. One whose variant has no such option is
+      config: A resolved config, which is not changed. One whose variants have no such option is
         returned as it is.
       saved: The config of the run that is to go on.
     """
-    if dict(leaves(config)).get(_KEY) != "auto":
+    keys = [f"{key}.implementation" for key, _ in attention_sections(config)]
+    now = dict(leaves(config))
+    open_keys = [key for key in keys if now.get(key) == "auto"]
+    if not open_keys:
         return config
     before = {} if saved is None else dict(leaves(saved))
-    name = before.get(_KEY) or _measured(config)
     chosen = config.copy_and_resolve_references()
     chosen.unlock()
     with chosen.ignore_type():
-        chosen.update_from_flattened_dict({_KEY: name})
+        chosen.update_from_flattened_dict(
+            {key: before.get(key) or _measured(config) for key in open_keys}
+        )
     return chosen.lock()
 
 

@@ -8,14 +8,16 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
+from attention.configuration.attention_sections import attention_sections
 from attention.configuration.fields import is_data_path, leaves, normalized
 
 
 def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDict:
     """Returns a new, locked config without `auto` values, its durations and paths spelled one way.
 
-    `data.pack` becomes `always` where the variant has the mode `packed`, else `never`. Paths of
-    data become absolute, without symbolic links: they mean the same files in any directory.
+    `data.pack` becomes `always` where every variant of the model has the mode `packed`, else
+    `never`. Paths of data become absolute, without symbolic links: they mean the same files in any
+    directory.
 
     Args:
       config: A checked config, which is not changed.
@@ -39,5 +41,6 @@ def resolve(config: ConfigDict, *, saved: ConfigDict | None = None) -> ConfigDic
 def _packing(config: ConfigDict) -> str:
     from attention import variants  # imports JAX
 
-    variant: Any = config["model.attention.variant"]
-    return "always" if "packed" in variants.get(variant).MODES else "never"
+    names = [section["variant"] for _, section in attention_sections(config)]
+    packs = [name for name in names if "packed" in variants.get(name).MODES]
+    return "always" if names and packs == names else "never"

@@ -1,4 +1,4 @@
-"""Items: the stretches of examples that go into batches, as `[n 3]` of example, start, stop."""
+"""Pieces of long examples, as `[m 3]` of example, start, stop; and warnings of long examples."""
 
 from __future__ import annotations
 
@@ -15,14 +15,8 @@ MAX_WARNINGS = 5
 logger = logging.getLogger(__name__)
 
 
-def whole_items(lengths: Lengths, max_length: int) -> Int[np.ndarray, "n 3"]:
-    """Returns one item an example, truncated to `max_length` positions: for training."""
-    stops = np.minimum(np.asarray(lengths, np.int64), max_length)
-    return np.stack([np.arange(len(stops)), np.zeros_like(stops), stops], axis=1)
-
-
 def piece_items(lengths: Lengths, max_length: int) -> Int[np.ndarray, "m 3"]:
-    """Returns consecutive pieces that hold every position of every example once: for evaluation.
+    """Returns consecutive pieces that hold every position of every example once.
 
     A long example is cut into as few pieces as fit, of lengths that differ by at most one, so
     that no piece is left with almost no context. An empty example keeps one empty piece.
@@ -45,10 +39,10 @@ class LongWarnings:
     Args:
       max_length: the limit, data.max_length.
       consequence: what is done with long examples: "runs in pieces", "is truncated".
-      unit: what is counted.
+      unit: what is counted: "words", "tokens".
     """
 
-    def __init__(self, max_length: int, *, consequence: str, unit: str = "words"):
+    def __init__(self, max_length: int, *, consequence: str, unit: str):
         self.total = 0
         self._max_length = max_length
         self._consequence = consequence
@@ -86,7 +80,7 @@ def warn_long(
     *,
     where: Callable[[int], tuple[str, int]],
     consequence: str,
-    unit: str = "words",
+    unit: str,
 ) -> int:
     """Warns of long examples where all are known at once, as `LongWarnings` does.
 

@@ -4,11 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Int
+
 from attention.errors import UserError
 
 # Most sentences are short: on English and Turkish treebanks 70 % of the positions of these buckets
 # hold a word, 60 % where lengths double from 16, and 74 % where they go up by half, in more shapes.
 FIRST_BUCKETS = (8, 16, 24, 32, 48, 64)
+
+
+# Enough that rows of pairs are as full as with all rows open, few enough to look at one by one.
+OPEN_ROWS = 128
+
+
+def pack_rows(sizes: Int[np.ndarray, "n d"], capacities: Sequence[int]) -> list[tuple[int, ...]]:
+    """Packs items, in their order, into rows with room in each of d dimensions.
+
+    Args:
+      sizes: of the items, each at most `capacities`.
+      capacities: of a row: positions of each stream, or examples.
+
+    Returns:
+      The rows, as positions in `sizes`.
+    """
+    for dimension, capacity in enumerate(capacities):
+        largest = int(sizes[:, dimension].max(initial=0))
+        if largest > capacity:
+            raise ValueError(f"an item of {largest} positions does not fit rows of {capacity}")
+    if len(capacities) == 1:
+        return best_fit(sizes[:, 0].tolist(), capacities[0])
+    return fullest_fit(sizes, capacities)
+
+
+def fullest_fit(sizes: Int[np.ndarray, "n d"], capacities: Sequence[int]) -> list[tuple[int, ...]]:
+    """Packs items, in their order, each into the fullest of the open rows that has room for it.
+
+    The fullest has the fewest free places, added over all dimensions. At most `OPEN_ROWS` are
+    open: to open one more, the fullest is closed.
+    """
+    rows: list[list[int]] = []
+    opened = [0] * OPEN_ROWS  # the row at each place
+    free = np.full((OPEN_ROWS, len(capacities)), -1, np.int64)  # -1: no row there, nothing fits
+    total = np.zeros(OPEN_ROWS, np.int64)
+    no_room = sum(capacities) + 1
+    for item, size in enumerate(sizes):
+        places = np.where((free < size).any(axis=1), no_room, total)
+        place = int(places.argmin())
+        if places[place] == no_room:
+            place = len(rows) if len(rows) < OPEN_ROWS else int(total.argmin())
+            opened[place] = len(rows)
+            free[place], total[place] = capacities, sum(capacities)
+            rows.append([])
+        rows[opened[place]].append(item)
+        free[place] -= size
+        total[place] -= size.sum()
+    return [tuple(row) for row in rows]
 
 
 def best_fit(lengths: Sequence[int], capacity: int) -> list[tuple[int, ...]]:

@@ -16,6 +16,7 @@ from jaxtyping import Array
 from attention.assembly import make_encoder
 from attention.data.conllu import decoded_lines, format_conllu, read_conllu
 from attention.data.encoded import EncodedSplit
+from attention.data.streams import Encoded, Stream
 from attention.data.tagging import read_examples
 from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.data.tokenizers.words import WordTokenizer
@@ -25,6 +26,8 @@ from attention.models.tagger import Tagger
 from attention.models.word_encoder import WordEncoder
 
 Example = Mapping[str, Any]
+Batch = Mapping[str, Mapping[str, Array]]  # by stream and name
+Outputs = Mapping[str, Mapping[str, np.ndarray]]  # likewise
 
 
 class Task:
@@ -36,9 +39,14 @@ class Task:
     """
 
     METRICS = ("accuracy", "loss")  # "best" is the first, on dev; higher is better
-    SCORED = ("class", "loss")  # the outputs that `score` reads
-    ANSWERED = ("class",)  # the outputs that an answer to new input is made of
-    FILL: ClassVar[Mapping[str, int]] = {"labels": UNLABELLED}
+    STREAMS = (Stream("tokens", fill={"labels": UNLABELLED}),)
+    UNIT = "words"  # what a length is counted in
+    PIECES = True  # evaluation runs a long sentence in pieces
+    PACKS_EVALUATION = True
+    # Outputs by stream: what `score` reads, what an answer to new input is made of, its numbers.
+    SCORED: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("class", "loss")}
+    ANSWERED: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("class",)}
+    LOGITS: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("logits",)}
 
     def __init__(self, config: Any, words: WordTokenizer, tags: LabelSet) -> None:
         self.config = config
@@ -80,12 +88,12 @@ class Task:
         self.words.save(folder)
         self.tags.save(folder)
 
-    def encode(self, example: Example) -> dict[str, np.ndarray]:
-        """Arrays with one row a word: `words` [t], `chars` [t c], `labels` [t]."""
+    def encode(self, example: Example) -> Encoded:
+        """Arrays with one row a word, in `tokens`: `words` [t], `chars` [t c], `labels` [t]."""
         tags = example.get(self.config.data.tag)
         words = example["words"]
         labels = self.tags.encode(tags) if tags else np.full(len(words), UNLABELLED, np.int32)
-        return {**self.words.encode(words), "labels": labels}
+        return {"tokens": {**self.words.encode(words), "labels": labels}}
 
     def make_model(self, rngs: nnx.Rngs) -> Tagger:
         """The model of the config, initialised."""
@@ -105,48 +113,50 @@ class Task:
         encoder = make_encoder(self.config, rngs)
         return Tagger(word_encoder, encoder, len(self.tags.names), rngs=rngs)
 
-    def _logits(self, model: nnx.Module, batch: Mapping[str, Array], rngs: nnx.Rngs | None):
+    def _logits(self, model: nnx.Module, batch: Batch, rngs: nnx.Rngs | None):
+        tokens = batch["tokens"]
         return model(
-            batch["words"],
-            batch["chars"],
-            segment_ids=batch["segment_ids"],
-            positions=batch["positions"],
+            tokens["words"],
+            tokens["chars"],
+            segment_ids=tokens["segment_ids"],
+            positions=tokens["positions"],
             rngs=rngs,
         )
 
     def loss(
-        self, model: nnx.Module, batch: Mapping[str, Array], *, rngs: nnx.Rngs, label_smoothing: Any
+        self, model: nnx.Module, batch: Batch, *, rngs: nnx.Rngs, label_smoothing: Any
     ) -> dict[str, Sum]:
         """Sums over the labelled words of a batch: cross-entropy in nats, and hits."""
-        logits, labels = self._logits(model, batch, rngs), batch["labels"]
+        logits, labels = self._logits(model, batch, rngs), batch["tokens"]["labels"]
         losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
         scored = jnp.sum(labels >= 0).astype(jnp.float32)
         hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
         return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}
 
-    def predict(self, model: nnx.Module, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """Each word's class [b t], its loss [b t], and the logits [b t c]."""
+    def predict(self, model: nnx.Module, batch: Batch) -> dict[str, dict[str, Array]]:
+        """Each word's class [b t], its loss [b t], and the logits [b t c], in `tokens`."""
         logits = self._logits(model, batch, None)
-        return {
+        outputs = {
             "class": jnp.argmax(logits, axis=-1),
-            "loss": token_cross_entropy(logits, batch["labels"]),
+            "loss": token_cross_entropy(logits, batch["tokens"]["labels"]),
             "logits": logits,
         }
+        return {"tokens": outputs}
 
     def scoring_settings(self) -> tuple[str, ...]:
         """What besides the files decides what a score means."""
         return (f"tag={self.config.data.tag}",)
 
     def score(
-        self, encoded: EncodedSplit, outputs: Mapping[str, np.ndarray]
+        self, encoded: EncodedSplit, outputs: Outputs
     ) -> tuple[dict[str, float], dict[str, int]]:
         """Metrics and counts from all words of a split, in file order.
 
         A word whose tag never occurs in training counts as an error; it has no loss.
         """
-        labels = encoded.flat["labels"]
+        labels, words = encoded.flat["tokens"]["labels"], outputs["tokens"]
         scored, known = labels != UNLABELLED, labels >= 0
-        hits = int(np.sum((outputs["class"] == labels) & scored))
+        hits = int(np.sum((words["class"] == labels) & scored))
         counts = {
             "num_words": len(labels),
             "num_eval_tokens": int(scored.sum()),
@@ -155,18 +165,18 @@ class Task:
         if not counts["num_eval_tokens"]:
             return {}, counts
         # Over words in file order and in float64: the same whatever the batches were.
-        total = float(np.sum(outputs["loss"][known], dtype=np.float64))
+        total = float(np.sum(words["loss"][known], dtype=np.float64))
         metrics = {
             "accuracy": hits / counts["num_eval_tokens"],
             "loss": total / max(known.sum(), 1),
         }
         return metrics, counts
 
-    def tags_of(self, outputs: Mapping[str, np.ndarray]) -> list[str]:
+    def tags_of(self, outputs: Outputs) -> list[str]:
         """The predicted tag of each word."""
-        return [self.tags.names[index] for index in outputs["class"]]
+        return [self.tags.names[index] for index in outputs["tokens"]["class"]]
 
-    def prediction_line(self, example: Example, outputs: Mapping[str, np.ndarray]) -> str:
+    def prediction_line(self, example: Example, outputs: Outputs) -> str:
         """`word_TAG word_TAG …`"""
         pairs = zip(example["words"], self.tags_of(outputs), strict=True)
         return " ".join(f"{word}_{tag}" for word, tag in pairs)
@@ -175,9 +185,9 @@ class Task:
 
     FORMATS = ("text", "conllu")
 
-    def read(self, path: Path) -> Sequence[Example]:
-        """The examples of a user's CoNLL-U file."""
-        return read_examples(path)
+    def read(self, paths: Sequence[Path]) -> list[Example]:
+        """The examples of a user's CoNLL-U files, one file after the other."""
+        return [example for path in paths for example in read_examples(path)]
 
     def read_input(self, stream: IO[bytes], *, format: str) -> Iterator[Example]:
         """The sentences of a stream: one a line, or CoNLL-U; some may have no word."""
@@ -193,17 +203,14 @@ class Task:
         """Whether there is nothing to tag."""
         return not example["words"]
 
-    def write_output(
-        self, example: Example, outputs: Mapping[str, np.ndarray] | None, *, format: str
-    ) -> str:
+    def write_output(self, example: Example, outputs: Outputs | None, *, format: str) -> str:
         """One line of tagged words, or the sentence as CoNLL-U; `outputs` is None without words."""
         tags = self.tags_of(outputs) if outputs else []
         if format == "conllu":
             column = self.config.data.tag
             return format_conllu(example["sentence"], tags, column=column)
         line = self.prediction_line(example, outputs) if outputs else ""
-        if outputs and "logits" in outputs:
-            line += "\t" + json.dumps(
-                [[round(float(x), 6) for x in row] for row in outputs["logits"]]
-            )
+        if outputs and "logits" in outputs["tokens"]:
+            rows = outputs["tokens"]["logits"]
+            line += "\t" + json.dumps([[round(float(x), 6) for x in row] for row in rows])
         return line + "\n"

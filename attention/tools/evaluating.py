@@ -23,7 +23,7 @@ def evaluate(
     data: str | None = None,
     eval_batch_size: int | None = None,
 ) -> dict[str, Any]:
-    """Scores every word once, writes eval/<split>-<step>.{json,predictions.txt}, returns the JSON.
+    """Scores every example once, writes eval/<split>-<step>.{json,predictions.txt}, gives the JSON.
 
     Args:
       data: a file (or several, with commas between) in place of the split; the first one's stem
@@ -50,4 +50,4 @@ def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:
     stem = paths[0].stem
     if stem in ("dev", "test"):
         log.warning("eval/%s-….json will hold the scores of %s, not of the split", stem, data)
-    return stem, [example for path in paths for example in saved.task.read(path)]
+    return stem, list(saved.task.read(paths))

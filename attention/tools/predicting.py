@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
-
-import numpy as np
 
 from attention.data.items import LongWarnings
 from attention.errors import UserError
 from attention.tools.saved_run import SavedRun
-from attention.training.evaluate import plan_split
-from attention.training.experiment import IN_PIECES, encode_for_evaluation
+from attention.training.evaluate import Names, Outputs, outputs_of, plan_split
+from attention.training.experiment import encode_for_evaluation, long_warnings
 
 # Lines read before the model runs on them: enough to fill its batches.
 CHUNK = 1024
-
-Outputs = Mapping[str, np.ndarray]
 
 
 def predict(
     saved: SavedRun,
     examples: Sequence[Any],
     *,
-    names: Sequence[str],
+    names: Names,
     warnings: LongWarnings | None = None,
 ) -> list[Outputs]:
-    """The named outputs of each example, one row a token; see `encode_for_evaluation`."""
+    """The named outputs of each example, by stream, a row an entry; see `encode_for_evaluation`."""
     encoded = encode_for_evaluation(saved.task, examples, saved.config, warnings=warnings)
-    plan = plan_split(encoded, saved.config, saved.parallel)
+    plan = plan_split(encoded, saved.task, saved.config, saved.parallel)
     outputs = saved.predictor.outputs(saved.params, encoded, plan, names=names)
-    return [
-        {name: values[encoded.tokens_of(index)] for name, values in outputs.items()}
-        for index in range(len(examples))
-    ]
+    return [outputs_of(outputs, encoded, index) for index in range(len(examples))]
 
 
 def predict_stream(
@@ -46,11 +39,14 @@ def predict_stream(
       format: one of the task's `FORMATS`.
       logits: adds the numbers behind each answer.
     """
-    if logits and format != "text":
-        raise UserError(f"--logits goes with --format=text, not with --format={format}")
-    names = (*saved.task.ANSWERED, *(("logits",) if logits else ()))
+    if format not in saved.task.FORMATS:
+        raise UserError(
+            f"--format={format} is not for task={saved.config.task}, which has "
+            f"{', '.join(saved.task.FORMATS)}"
+        )
+    names = _names(saved, format=format, logits=logits)
     given = saved.task.read_input(stream, format=format)
-    warnings = LongWarnings(saved.config.data.max_length, consequence=IN_PIECES)
+    warnings = long_warnings(saved.task, saved.config)
     with contextlib.closing(warnings):
         for chunk in _chunks(given, CHUNK):
             asked = [example for example in chunk if not saved.task.is_blank(example)]
@@ -58,6 +54,19 @@ def predict_stream(
             for example in chunk:
                 outputs = None if saved.task.is_blank(example) else next(answers)
                 yield saved.task.write_output(example, outputs, format=format)
+
+
+def _names(saved: SavedRun, *, format: str, logits: bool) -> Names:
+    """Which outputs an answer is made of."""
+    task = saved.task
+    if not logits:
+        return task.ANSWERED
+    if format != "text":
+        raise UserError(f"--logits goes with --format=text, not with --format={format}")
+    if not task.LOGITS:
+        raise UserError(f"--logits: the answers of task={saved.config.task} have none")
+    streams = {*task.ANSWERED, *task.LOGITS}
+    return {s: (*task.ANSWERED.get(s, ()), *task.LOGITS.get(s, ())) for s in sorted(streams)}
 
 
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

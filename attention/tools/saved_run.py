@@ -45,7 +45,7 @@ def open_run(
     """
     run = RunDirectory(workdir)
     run.require()
-    config = configuration.read_saved(run.path)
+    config: Any = configuration.read_saved(run.path)
     assert config is not None  # `require` has looked
     if eval_batch_size is not None:
         config.eval_batch_size = eval_batch_size

@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from attention import configuration, tasks
 from attention.data import load_dataset
 from attention.data.dataset import Dataset
-from attention.data.encoded import EncodedSplit
+from attention.data.encoded import EncodedEpochs, EncodedSplit
+from attention.data.epochs import samples
 from attention.data.items import LongWarnings, warn_long
 from attention.data.packing import check_batch
 from attention.data.pipeline import train_iterator
 from attention.data.plan import TrainPlan
+from attention.data.streams import slots_per_row
 from attention.errors import UserError
 from attention.training.evaluate import Evaluator, start_multiple
 from attention.training.optimizer import Hyper, make_hyper
@@ -27,7 +30,8 @@ from attention.training.state import ModelParts, TrainState, init_model, init_st
 
 log = logging.getLogger(__name__)
 
-IN_PIECES = "runs in pieces"  # what evaluation and prediction do with a long example
+TRUNCATED = "is truncated"  # what training does with a long example
+SAMPLES = 2  # what numbers are drawn for, apart from the orders of a plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Experiment:
     parallel: Parallel
     dataset: Dataset
     task: Any
-    train: EncodedSplit
+    train: EncodedSplit | EncodedEpochs
     plan: TrainPlan
     total_steps: int
     hyper: Hyper
@@ -90,7 +94,7 @@ class Experiment:
         return train_iterator(
             self.train.item,
             self.plan,
-            fill=self.task.FILL,
+            streams=self.task.STREAMS,
             num_steps=self.total_steps,
             process_index=jax.process_index(),
             process_count=jax.process_count(),
@@ -112,11 +116,8 @@ def prepare(config: Any, run: RunDirectory, *, past_ends: Sequence[int] = ()) ->
     check_divisible(config, parallel)
     dataset = open_dataset(config)
     task = open_task(config, run, dataset)
-    train = EncodedSplit(
-        dataset.split("train"), task.encode, max_length=config.data.max_length, whole=True
-    )
-    warn_of_long_examples(dataset.split("train"), train, config, consequence="is truncated")
-    plan = make_plan(config, train, parallel, past_ends)
+    train = encode_for_training(task, dataset.split("train"), config)
+    plan = make_plan(config, task, train, parallel, past_ends)
     total_steps = config.train_steps or plan.steps_in_epochs(config.train_epochs)
     parts = init_model(task.make_model, config.seed)
     warmup_steps = configuration.steps(
@@ -161,7 +162,11 @@ def open_task(config: Any, run: RunDirectory, dataset: Dataset) -> Any:
 
 
 def make_plan(
-    config: Any, train: EncodedSplit, parallel: Parallel, past_ends: Sequence[int]
+    config: Any,
+    task: Any,
+    train: EncodedSplit | EncodedEpochs,
+    parallel: Parallel,
+    past_ends: Sequence[int],
 ) -> TrainPlan:
     """Which items go to which row of which step."""
     pack = config.data.pack == "always"
@@ -175,6 +180,7 @@ def make_plan(
         rows=config.batch_size,
         tokens=config.batch_tokens,
         pack=pack,
+        slots=slots_per_row(task.STREAMS, config.data.max_length),
         epochs=config.train_epochs,
         past_ends=past_ends,
         start_multiple=start_multiple(config),
@@ -182,34 +188,63 @@ def make_plan(
     )
 
 
+def encode_for_training(task: Any, examples: Any, config: Any) -> EncodedSplit | EncodedEpochs:
+    """A split with one item an example, cut at `data.max_length`.
+
+    With `data.subword_regularisation` it is encoded anew for each epoch: `task.encode` gets a
+    number made from (seed, epoch, example) as `sample`.
+    """
+
+    def encode(numbers: np.ndarray | None = None) -> EncodedSplit:
+        limit = config.data.max_length
+        return EncodedSplit(
+            examples, task.encode, streams=task.STREAMS, max_length=limit, samples=numbers
+        )
+
+    if not config.data.get("subword_regularisation", 0.0):
+        encoded = first = encode()
+    else:
+        number, seed = len(examples), config.seed
+        encoded = EncodedEpochs(lambda epoch: encode(samples(number, seed, epoch, SAMPLES)))
+        first = encoded.first
+    warn_long(
+        first.longest,
+        config.data.max_length,
+        where=_places(examples),
+        consequence=TRUNCATED,
+        unit=task.UNIT,
+    )
+    return encoded
+
+
 def encode_for_evaluation(
     task: Any, examples: Any, config: Any, *, warnings: LongWarnings | None = None
 ) -> EncodedSplit:
-    """A split in pieces of at most `data.max_length`, so that every token is scored.
+    """A split in items of at most `data.max_length`: pieces where the task has them, so that every
+    token is scored; else one an example, which is cut.
 
     Args:
       warnings: counts the long examples of a stream that comes in several splits; its owner closes
         it. None: this is all there is.
     """
-    limit = config.data.max_length
-    encoded = EncodedSplit(examples, task.encode, max_length=limit, whole=False)
+    encoded = EncodedSplit(
+        examples,
+        task.encode,
+        streams=task.STREAMS,
+        max_length=config.data.max_length,
+        pieces=task.PIECES,
+    )
+    all_warnings = warnings or long_warnings(task, config)
+    all_warnings.report(encoded.longest, where=_places(examples))
     if warnings is None:
-        warn_of_long_examples(examples, encoded, config, consequence=IN_PIECES)
-    else:
-        warnings.report(encoded.lengths, where=_places(examples))
+        all_warnings.close()
     return encoded
 
 
-def warn_of_long_examples(
-    examples: Any, encoded: EncodedSplit, config: Any, *, consequence: str
-) -> None:
-    """Says which examples are over `data.max_length`, and what happens to them."""
-    warn_long(
-        encoded.lengths,
-        config.data.max_length,
-        where=_places(examples),
-        consequence=consequence,
-    )
+def long_warnings(task: Any, config: Any) -> LongWarnings:
+    """What warns of the long examples of evaluation and prediction."""
+    consequence = "runs in pieces" if task.PIECES else TRUNCATED
+    return LongWarnings(config.data.max_length, consequence=consequence, unit=task.UNIT)
 
 
 def _places(examples: Any) -> Callable[[int], tuple[str, int]]:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from attention import configuration
+from attention.data.streams import token_streams
 from attention.errors import Interrupted
 from attention.training.checkpoint import Checkpoints
 from attention.training.clock import Clock
@@ -86,6 +87,7 @@ class Trainer:
                 across=self._parallel.across,
             )
         )
+        self._token_streams = token_streams(experiment.task.STREAMS)
         self._predictor = Predictor(experiment.task, experiment.parts, self._parallel)
         self._evaluators = experiment.evaluators()
         self._checkpoints = Checkpoints(
@@ -145,7 +147,7 @@ class Trainer:
         """Steps until the last; each is followed by what is due after it."""
         if self._due("eval") and not self.record.has_evaluated(self.step):
             self._evaluate()  # the run had stopped between this step and its evaluation
-        while self.step < self._x.total_steps:
+        while not self._at_the_end:
             self._take_step()
             if self._due("log"):
                 self._write_log()
@@ -154,10 +156,20 @@ class Trainer:
             if self._due("checkpoint") or self.record.best_step == self.step:
                 self._save()
             self._stop_if_asked()
+        if self.step < self._x.total_steps:
+            log.info(
+                "stopping early at step %d: eval/%s has not risen since step %d, for "
+                "early_stopping_evaluations=%d evaluations",
+                self.step, self._x.task.METRICS[0], self.record.best_step,
+                self._x.config.early_stopping_evaluations,
+            )  # fmt: skip
+
+    @property
+    def _at_the_end(self) -> bool:
+        return self.step >= self._x.total_steps or self.record.stopped_early
 
     def _due(self, what: str) -> bool:
-        at_the_end = self.step == self._x.total_steps
-        return self.step > 0 and (at_the_end or self.step % self._every[what] == 0)
+        return self.step > 0 and (self._at_the_end or self.step % self._every[what] == 0)
 
     def _take_step(self) -> None:
         """Dispatches one step, then fetches the metrics of the one before: the host never waits
@@ -169,13 +181,9 @@ class Trainer:
             self._state, metrics = self._train_step(self._state, placed, self._hyper)
             self._fetch()
             self.step += 1
-            segment_ids = batch["segment_ids"]
-            self._pending = (
-                self.step,
-                metrics,
-                int(np.count_nonzero(segment_ids)),
-                segment_ids.size,
-            )
+            ids = [batch[stream.name]["segment_ids"] for stream in self._token_streams]
+            tokens = sum(int(np.count_nonzero(each)) for each in ids)
+            self._pending = (self.step, metrics, tokens, sum(each.size for each in ids))
             self._log.progress(self.step)
             if any(self._due(what) for what in self._every) or self._interrupt.requested:
                 self._fetch()

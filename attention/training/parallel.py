@@ -7,7 +7,7 @@ Everything else in the program is blind to the difference.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -35,7 +35,8 @@ class _Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         batch = arguments[self._batch_argument]
-        shape = tuple(sorted((name, value.shape) for name, value in batch.items()))
+        leaves, structure = jax.tree.flatten(batch)
+        shape = (structure, tuple(leaf.shape for leaf in leaves))
         if shape not in self._programs:
             start = time.perf_counter()
             self._programs[shape] = self._wrapped.lower(*arguments).compile()
@@ -63,12 +64,11 @@ class Jit:
         """Puts a copy on every device."""
         return jax.device_put(tree, self.replicated)
 
-    def place_batch(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, jax.Array]:
-        """Shares the rows out; each process brings its own."""
-        return {
-            name: jax.make_array_from_process_local_data(self.by_rows, value)
-            for name, value in batch.items()
-        }
+    def place_batch(self, batch: Any) -> Any:
+        """Shares the rows out, of each array of a tree; each process brings its own."""
+        return jax.tree.map(
+            lambda rows: jax.make_array_from_process_local_data(self.by_rows, rows), batch
+        )
 
     def one_copy(self, tree: Any) -> Any:
         """The tree as it is saved: without a device axis."""
@@ -97,9 +97,9 @@ class Jit:
         )
         return _Compiled(with_shardings, batch_argument=1)
 
-    def to_host(self, outputs: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
-        """This process's rows of a prediction."""
-        return {name: _local_rows(value) for name, value in outputs.items()}
+    def to_host(self, outputs: Any) -> Any:
+        """This process's rows of a prediction, as NumPy arrays in the same tree."""
+        return jax.tree.map(_local_rows, outputs)
 
 
 class Pmap:
@@ -123,12 +123,14 @@ class Pmap:
         copy = jax.pmap(lambda _, x: x, in_axes=(0, None), axis_name=DATA_AXIS)
         return copy(np.arange(self._num_local), tree)
 
-    def place_batch(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Cuts the rows into one block a device: [b …] becomes [devices b/devices …]."""
-        return {
-            name: value.reshape(self._num_local, -1, *value.shape[1:])
-            for name, value in batch.items()
-        }
+    def place_batch(self, batch: Any) -> Any:
+        """Cuts the rows into one block a device: each [b …] becomes [devices b/devices …]."""
+        return jax.tree.map(
+            lambda rows: rows.reshape(
+                self._num_local, rows.shape[0] // self._num_local, *rows.shape[1:]
+            ),
+            batch,
+        )
 
     def one_copy(self, tree: Any) -> Any:
         """The tree as it is saved: without the device axis."""
@@ -147,11 +149,14 @@ class Pmap:
         """Wraps `(params, batch, rates) -> outputs`."""
         return _Compiled(jax.pmap(step, axis_name=DATA_AXIS), batch_argument=1)
 
-    def to_host(self, outputs: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
-        """This process's rows of a prediction: [devices b/devices …] becomes [b …]."""
-        return {
-            name: np.asarray(value).reshape(-1, *value.shape[2:]) for name, value in outputs.items()
-        }
+    def to_host(self, outputs: Any) -> Any:
+        """This process's rows of a prediction: each [devices b/devices …] becomes [b …]."""
+        return jax.tree.map(
+            lambda blocks: np.asarray(blocks).reshape(
+                blocks.shape[0] * blocks.shape[1], *blocks.shape[2:]
+            ),
+            outputs,
+        )
 
 
 Parallel = Jit | Pmap

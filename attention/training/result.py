@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from attention import configuration
+from attention.data.streams import token_streams
 from attention.training.clock import Clock
 from attention.training.evaluate import Evaluation, Evaluator
 from attention.training.experiment import Experiment, hash_of
@@ -54,6 +55,15 @@ class Record:
         scored = {s: m[first] for s, m in self._evaluated.items() if first in m}
         return min(scored, key=lambda step: (-scored[step], step)) if scored else None
 
+    @property
+    def stopped_early(self) -> bool:
+        """Whether dev has not improved for `early_stopping_evaluations` evaluations."""
+        patience = self._x.config.get("early_stopping_evaluations", 0)
+        best = self.best_step
+        if not patience or best is None:
+            return False
+        return sum(step > best for step in self._evaluated) >= patience
+
     def add_evaluation(self, step: int, evaluation: Evaluation) -> None:
         """Remembers the dev metrics of a step."""
         self._note(step, {**evaluation.metrics, **evaluation.counts})
@@ -67,8 +77,12 @@ class Record:
         }
 
     def _utilization(self, tokens_per_second: float) -> float:
-        peak = peak_flops(self._x.config.dtype)
-        return training_flops(self._matmul_parameters, tokens_per_second) / peak
+        return self._flops(tokens_per_second) / peak_flops(self._x.config.dtype)
+
+    def _flops(self, tokens: float) -> float:
+        # Of several streams each parameter multiplies one: source or target, of about equal length.
+        num_streams = len(token_streams(self._x.task.STREAMS))
+        return training_flops(self._matmul_parameters, tokens) / num_streams
 
     def write(
         self,
@@ -92,12 +106,13 @@ class Record:
             "status": status,
             "task": config.task,
             "dataset": config.dataset,
-            "variant": config.model.attention.variant,
+            "variant": variant_name(config),
             "size": config.size,
             "seed": config.seed,
             "step": step,
             "num_params": count_parameters(x.parts.params),
-            "flops": training_flops(self._matmul_parameters, clock.tokens),
+            "stopped_early": self.stopped_early and step < x.total_steps,
+            "flops": round(self._flops(clock.tokens)),
             "best_step": None if self.best_step is None else best_step or self.best_step,
             "eval": self._scores(final.get("dev", {})),
             "test": self._scores(final.get("test", {})),
@@ -126,6 +141,12 @@ class Record:
 
     def _scores(self, metrics: Mapping[str, float]) -> dict[str, float] | None:
         return {name: metrics[name] for name in self._x.task.METRICS if name in metrics} or None
+
+
+def variant_name(config: Any) -> str | None:
+    """The variants of a model, each once: `scaled_dot`, or `sliding_window/additive`."""
+    names = [section["variant"] for _, section in configuration.attention_sections(config)]
+    return "/".join(dict.fromkeys(names)) or None
 
 
 def eval_hash(x: Experiment) -> str:

@@ -152,11 +152,15 @@ class RunDirectory:
         write_json(self.evaluation / f"{name}.json", summary)
 
     def completed(self, total_steps: int) -> dict[str, Any] | None:
-        """Returns result.json if it says that so many steps are trained and scored, else None."""
+        """Returns result.json if it says that the run is trained and scored to its end, else None.
+
+        The end is so many steps, or where training stopped early.
+        """
         result = self.read_result() or {}
         step = result.get("step")
-        whole = result.get("status") == "complete" and isinstance(step, int) and step >= total_steps
-        return result if whole else None
+        long = isinstance(step, int) and step >= total_steps
+        ended = long or bool(result.get("stopped_early"))
+        return result if ended and result.get("status") == "complete" else None
 
     def read_result(self) -> dict[str, Any] | None:
         """Returns the content of result.json, or None before the first evaluation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,8 @@ from attention.losses import Sum
 from attention.training.optimizer import Hyper, learning_rate, make_optimizer
 from attention.training.state import TrainState
 
-Batch = Mapping[str, Array]
+Batch = Mapping[str, Mapping[str, Array]]  # by stream and name
+Outputs = Mapping[str, Mapping[str, Array]]  # likewise
 Reduce = Callable[[Any], Any]
 # (model, batch, rngs, label_smoothing) -> sums by name; "loss" is the one that is minimised
 LossFunction = Callable[..., Mapping[str, Sum]]
@@ -86,7 +87,7 @@ def make_train_step(
     def step(state: TrainState, batch: Batch, hyper: Hyper):
         key = jax.random.fold_in(jax.random.fold_in(hyper.key, state.step), across.replica())
         sums, gradients = across.total(accumulated(state.params, batch, key, hyper))
-        count = jnp.maximum(sums["loss"].count, 1.0)  # a batch may hold no labelled word
+        count = jnp.maximum(sums["loss"].count, 1.0)  # a batch may hold no label
         gradients = jax.tree.map(lambda g: g / count, gradients)
         rate = learning_rate(state.step, hyper, schedule=schedule)
         updates, optimizer = make_optimizer(hyper, rate).update(
@@ -100,11 +101,21 @@ def make_train_step(
 
 
 def make_predict_step(
-    structure: nnx.GraphDef, predict: Callable[[nnx.Module, Batch], Mapping[str, Array]]
-) -> Callable[[nnx.State, Batch, nnx.State], Mapping[str, Array]]:
-    """Builds `(params, batch, rates) -> outputs`, each output with the batch's leading axes."""
+    structure: nnx.GraphDef,
+    predict: Callable[[nnx.Module, Batch], Outputs],
+    names: Mapping[str, Sequence[str]],
+) -> Callable[[nnx.State, Batch, nnx.State], Outputs]:
+    """Builds `(params, batch, rates) -> outputs`, each output with the batch's leading axes.
+
+    Args:
+      names: which of the outputs of each stream are wanted: no other is computed.
+    """
 
     def step(params, batch, rates):
-        return predict(nnx.merge(structure, params, rates), batch)
+        outputs = predict(nnx.merge(structure, params, rates), batch)
+        return {
+            stream: {name: outputs[stream][name] for name in wanted}
+            for stream, wanted in names.items()
+        }
 
     return step

@@ -44,6 +44,19 @@ def test_it_is_no_part_of_the_hash():
     assert len(hashes) == 1
 
 
+def test_each_attention_of_a_model_is_decided():
+    config = load_config(SPEC).copy_and_resolve_references().unlock()
+    for place, name in (("decoder_attention", "auto"), ("cross_attention", "chunked")):
+        config.model[place] = config.model.attention.copy_and_resolve_references()
+        config.model[place].implementation = name
+    found = choose_implementation(config).model
+    sections = (found.attention, found.decoder_attention, found.cross_attention)
+    assert [section.implementation for section in sections] == ["plain", "plain", "chunked"]
+    assert configuration.config_hash(config) == configuration.config_hash(
+        choose_implementation(config)
+    )
+
+
 def test_a_variant_without_the_option_is_left_as_it_is():
     config = load_config(f"{SPEC},variant=rnn")
     assert choose_implementation(config) is config

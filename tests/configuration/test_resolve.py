@@ -30,6 +30,16 @@ def test_packing_follows_the_modes_of_the_variant(variant: str, pack: str, expec
     assert resolve(_config(variant, pack)).data.pack == expected
 
 
+def test_packing_needs_the_mode_of_every_attention_of_the_model() -> None:
+    config = _config()
+    config.model.decoder_attention = ConfigDict({"variant": "scaled_dot"})
+    assert resolve(config).data.pack == "always"
+    config.model.cross_attention = ConfigDict({"variant": "mixing"})
+    assert resolve(config).data.pack == "never"
+    del config.model
+    assert resolve(config).data.pack == "never"
+
+
 def test_auto_means_the_saved_value_where_a_run_goes_on() -> None:
     saved = _config(pack="never")
     assert resolve(_config(), saved=saved).data.pack == "never"

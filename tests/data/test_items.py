@@ -1,4 +1,4 @@
-"""Items: what becomes of examples shorter and longer than a row."""
+"""Pieces of long examples, and what is said of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention.data.items import LongWarnings, piece_items, warn_long, whole_items
+from attention.data.items import LongWarnings, piece_items, warn_long
 
 pytestmark = pytest.mark.fast
 
 lengths_strategy = st.lists(st.integers(0, 40), max_size=20)
-
-
-def test_whole_items_are_truncated():
-    assert whole_items([3, 0, 9], 5).tolist() == [[0, 0, 3], [1, 0, 0], [2, 0, 5]]
 
 
 def test_pieces_of_a_long_example_are_of_one_size():
@@ -43,7 +39,7 @@ def test_pieces_hold_every_position_once(lengths, max_length):
 
 
 def test_no_example_gives_no_item():
-    assert whole_items([], 5).shape == piece_items([], 5).shape == (0, 3)
+    assert piece_items([], 5).shape == (0, 3)
 
 
 @pytest.mark.parametrize("number", [0, 3, 5, 8])
@@ -51,7 +47,11 @@ def test_a_line_for_each_long_example_then_a_total(number, caplog):
     lengths = np.array([5] + [9] * number)
     with caplog.at_level(logging.WARNING):
         found = warn_long(
-            lengths, 5, where=lambda i: ("x.conllu", 10 * i), consequence="runs in pieces"
+            lengths,
+            5,
+            where=lambda i: ("x.conllu", 10 * i),
+            consequence="runs in pieces",
+            unit="words",
         )
     assert found == number
     assert len(caplog.messages) == min(number, 5) + (number > 5)
@@ -67,7 +67,7 @@ def test_a_stream_in_chunks_is_warned_of_as_if_it_were_whole(number, caplog):
 
     def chunks(size):
         caplog.clear()
-        warnings = LongWarnings(5, consequence="runs in pieces")
+        warnings = LongWarnings(5, consequence="is truncated", unit="tokens")
         for start in range(0, len(lengths), size):
             found = warnings.report(
                 lengths[start : start + size], where=lambda i, at=start: ("stdin", at + i + 1)
@@ -75,6 +75,7 @@ def test_a_stream_in_chunks_is_warned_of_as_if_it_were_whole(number, caplog):
             assert found == max(0, min(number - start, size))
         warnings.close()
         assert warnings.total == number
+        assert caplog.messages[0].endswith("9 tokens, over data.max_length=5: is truncated")
         return list(caplog.messages)
 
     with caplog.at_level(logging.WARNING):

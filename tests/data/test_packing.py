@@ -11,6 +11,8 @@ from attention.data.packing import (
     best_fit,
     bucket_lengths,
     check_batch,
+    fullest_fit,
+    pack_rows,
     round_up,
     rows_per_batch,
 )
@@ -42,6 +44,51 @@ def test_rows_of_sentence_like_items_are_nearly_full():
     lengths = np.random.default_rng(0).geometric(1 / 16, 4000).clip(max=128)
     rows = best_fit(lengths.tolist(), 128)
     assert lengths.sum() / (len(rows) * 128) > 0.98
+
+
+def test_an_item_goes_into_the_fullest_row_with_room_in_each_dimension():
+    # (6, 2) leaves (4, 8) of row 0; (5, 9) opens row 1 and leaves (5, 1); (1, 1) fits both, and
+    # row 1 is fuller; (4, 2) fits row 0 alone.
+    sizes = np.array([(6, 2), (5, 9), (1, 1), (4, 2), (10, 10), (0, 1)])
+    assert fullest_fit(sizes, (10, 10)) == [(0, 3, 5), (1, 2), (4,)]
+    assert fullest_fit(sizes[:0], (10, 10)) == []
+    ones = np.concatenate([sizes, np.ones((6, 1), int)], axis=1)
+    assert fullest_fit(ones, (10, 10, 2)) == [(0, 3), (1, 2), (4,), (5,)]
+
+
+def test_the_fullest_row_is_closed_when_too_many_are_open(monkeypatch):
+    monkeypatch.setattr("attention.data.packing.OPEN_ROWS", 2)
+    sizes = np.array([(6, 6), (7, 7), (8, 8), (3, 3), (2, 2)])
+    # Row 1 was closed for row 2; else it, not row 0, would take (3, 3).
+    assert fullest_fit(sizes, (10, 10)) == [(0, 3), (1,), (2, 4)]
+
+
+def test_one_dimension_is_packed_as_it_always_was():
+    lengths = np.random.default_rng(0).integers(0, 31, 300)
+    assert pack_rows(lengths[:, None], [30]) == best_fit(lengths.tolist(), 30)
+    with pytest.raises(ValueError, match="an item of 31 positions does not fit rows of 30"):
+        pack_rows(np.array([[4, 31]]), [31, 30])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=300),
+    st.integers(1, 5),
+)
+def test_no_pair_is_lost_or_repeated_and_no_row_overflows(pairs, slots):
+    sizes = np.array([(*pair, 1) for pair in pairs], np.int64).reshape(-1, 3)
+    capacities = (20, 30, slots)
+    rows = pack_rows(sizes, capacities)
+    assert sorted(item for row in rows for item in row) == list(range(len(pairs)))
+    assert all((sizes[list(row)].sum(axis=0) <= capacities).all() for row in rows)
+
+
+def test_rows_of_pairs_are_nearly_full():
+    random = np.random.default_rng(0)
+    source = random.normal(14, 4.5, 8000).clip(3, 60).astype(int)
+    target = (source + random.normal(0, 2.5, 8000)).clip(3, 60).astype(int)
+    sizes = np.stack([source, target], axis=1)
+    rows = pack_rows(sizes, (64, 64))
+    assert sizes.sum() / (len(rows) * 128) > 0.93
 
 
 @pytest.mark.parametrize("max_length", [1, 7, 8, 9, 64, 65, 100, 128, 129, 256, 1000])

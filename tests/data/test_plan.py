@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 from collections import Counter
 
 import numpy as np
@@ -190,9 +192,103 @@ def test_rows_are_divisible_among_devices(pack):
         make(lengths, rows=None, tokens=96, multiple_of=4)
 
 
+pairs_strategy = st.lists(
+    st.tuples(st.integers(0, MAX_LENGTH), st.integers(0, MAX_LENGTH)), min_size=1, max_size=60
+)
+
+
+def pairs_of(number, seed=0):
+    return np.random.default_rng(seed).integers(1, MAX_LENGTH + 1, (number, 2))
+
+
+@given(pairs_strategy, st.booleans(), st.sampled_from([None, 1, 4]), st.sampled_from([1, 8]))
+@settings(max_examples=60, deadline=None)
+def test_each_epoch_holds_each_pair_once_and_rows_have_room_for_it(pairs, pack, slots, multiple):
+    lengths = np.array(pairs)
+    room = -(-lengths // multiple) * multiple if pack else lengths
+    plan = make(pairs, pack=pack, slots=slots, start_multiple=multiple, epochs=2)
+    planned = batches(plan, plan.steps_in_epochs(2))
+    evaluated = eval_plan(
+        pairs, rows=4, max_length=MAX_LENGTH, pack=pack, slots=slots, start_multiple=multiple
+    )
+    assert Counter(items_of(planned)) == dict.fromkeys(range(len(pairs)), 2)
+    assert Counter(items_of(evaluated)) == dict.fromkeys(range(len(pairs)), 1)
+    for batch in (*planned, *evaluated):
+        assert batch.slots == (slots or 1 if pack else 1)
+        for row in batch.rows:
+            assert (room[list(row)].sum(axis=0) <= batch.length).all()
+            assert len(row) <= (slots or len(row) if pack else 1)
+
+
+@given(pairs_strategy, st.booleans(), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_plans_of_pairs_are_equal_step_by_step_in_any_order(pairs, pack, seed):
+    first, second = (make(pairs, pack=pack, seed=seed, slots=4) for _ in range(2))
+    expected = batches(first, 12)
+    for step in (11, 0, 7, 3, 11, 1):
+        assert second.batch(step) == expected[step]
+
+
+def test_a_bucket_is_of_the_longest_stream():
+    plan = make([(3, 20), (20, 3), (3, 3), (9, 2)], pack=False, rows=1)
+    found = {batch.rows[0][0]: batch.length for batch in batches(plan, 4)}
+    assert found == {0: 24, 1: 24, 2: 8, 3: 16}
+
+
+def test_padding_of_pairs_is_over_both_streams():
+    pairs = [(8, 16), (8, 16), (16, 0)]
+    # One row of 32 holds all of them; unpacked there are two rows of 16 (four a batch).
+    assert make(pairs, rows=1).padding_fraction() == pytest.approx(1 - 64 / 64)
+    assert make(pairs, pack=False).padding_fraction() == pytest.approx(1 - 64 / (4 * 16 * 2))
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_items_that_differ_by_epoch_count_through_the_epochs(pack):
+    asked = []
+
+    def lengths(epoch):
+        asked.append(epoch)
+        return pairs_of(30, seed=epoch)
+
+    plan = make(lengths, pack=pack, slots=4, epochs=3)
+    planned = batches(plan, plan.steps_in_epochs(3))
+    assert sorted(items_of(planned)) == list(range(90))
+    for batch in planned:
+        for row in batch.rows:
+            sizes = [pairs_of(30, seed=item // 30)[item % 30] for item in row]
+            assert not row or (np.sum(sizes, axis=0) <= batch.length).all()
+    assert set(asked) == {0, 1, 2}
+    again = make(lengths, pack=pack, slots=4, epochs=3)
+    assert again.batch(len(planned) - 2) == planned[-2]
+
+
+def digest(planned):
+    plain = [[int(b.length), b.start_multiple, [list(row) for row in b.rows]] for b in planned]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("pack", "multiple", "training", "evaluation"),
+    [
+        (True, 1, "f8b1c5253c44f46f", "271c5d14bb5280e7"),
+        (True, 8, "925327f126835dbe", "79ae0e9d961c78b4"),
+        (False, 1, "98767b05582b406c", "f2535eef260c98ff"),
+    ],
+)
+def test_plans_of_one_stream_stay_what_they_were(pack, multiple, training, evaluation):
+    """Frozen: another plan of the same data and seed would be another run."""
+    lengths = np.random.PCG64(np.random.SeedSequence(7)).random_raw(300) % 33
+    plan = make(lengths, seed=5, pack=pack, start_multiple=multiple, epochs=2.5)
+    assert digest(batches(plan, plan.steps_in_epochs(2.5))) == training
+    sizes = {"rows": 7, "max_length": MAX_LENGTH, "pack": pack, "start_multiple": multiple}
+    assert digest(eval_plan(lengths, **sizes)) == evaluation
+
+
 def test_what_cannot_be_planned():
     with pytest.raises(ValueError, match="no item"):
         make([])
+    with pytest.raises(ValueError, match="33 positions must be within"):
+        make([(3, 3), (3, 33)])
     with pytest.raises(ValueError, match="33 positions must be within 0 and max_length=32"):
         make([3, 33])
 

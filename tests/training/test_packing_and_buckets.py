@@ -79,14 +79,14 @@ def test_a_training_step_packed_equals_the_same_sentences_unpacked(tmp_path, opt
 
 def everything_in_one_batch(task, examples, *, packed):
     """All sentences in as many rows as they take: several a row, or one."""
-    encoded = EncodedSplit(examples, task.encode, max_length=MAX_LENGTH, whole=True)
-    lengths = encoded.item_lengths.tolist()
+    encoded = EncodedSplit(examples, task.encode, streams=task.STREAMS, max_length=MAX_LENGTH)
+    lengths = encoded.item_lengths[:, 0].tolist()
     items = range(len(lengths))
     rows = best_fit(lengths, MAX_LENGTH) if packed else [(item,) for item in items]
     assert sorted(item for row in rows for item in row) == list(items)
     assert (len(rows) < len(items)) == packed
     planned = PlannedBatch(MAX_LENGTH, tuple(rows))
-    return assemble([[encoded.item(i) for i in row] for row in rows], planned, task.FILL)
+    return assemble([[encoded.item(i) for i in row] for row in rows], planned, task.STREAMS)
 
 
 @pytest.fixture

@@ -28,22 +28,24 @@ class Model(nnx.Module):
 
 
 def loss(model, batch, *, rngs, label_smoothing):
+    tokens = batch["tokens"]
     losses = token_cross_entropy(
-        model(batch["x"], rngs), batch["labels"], label_smoothing=label_smoothing
+        model(tokens["x"], rngs), tokens["labels"], label_smoothing=label_smoothing
     )
-    count = jnp.sum(batch["labels"] >= 0).astype(jnp.float32)
+    count = jnp.sum(tokens["labels"] >= 0).astype(jnp.float32)
     return {"loss": Sum(jnp.sum(losses), count)}
 
 
-def batch() -> dict[str, jax.Array]:
+def batch() -> dict[str, dict[str, jax.Array]]:
     random = np.random.default_rng(0)
     labels = random.integers(0, CLASSES, (ROWS, LENGTH))
     labels[0, 1:] = -1  # rows of very different real length
     labels[3] = -1
-    return {
+    tokens = {
         "x": jnp.asarray(random.normal(size=(ROWS, LENGTH, DIM)), jnp.float32),
         "labels": jnp.asarray(labels, jnp.int32),
     }
+    return {"tokens": tokens}
 
 
 def make_hyper(parts, seed=0) -> Hyper:
@@ -86,9 +88,15 @@ def test_dropout_depends_on_the_seed_and_the_step_alone():
 
 def test_prediction_is_without_dropout():
     parts = init_model(lambda rngs: Model(rngs, 0.5), seed=0)
-    step = make_predict_step(parts.structure, lambda model, batch: {"y": model(batch["x"])})
-    plain = nnx.merge(parts.structure, parts.params, parts.rates).linear(batch()["x"])
-    np.testing.assert_array_equal(step(parts.params, batch(), parts.rates)["y"], plain)
+
+    def predict(model, batch):
+        return {"tokens": {"y": model(batch["tokens"]["x"]), "z": None}, "other": {"w": None}}
+
+    step = make_predict_step(parts.structure, predict, {"tokens": ("y",)})
+    plain = nnx.merge(parts.structure, parts.params, parts.rates).linear(batch()["tokens"]["x"])
+    outputs = step(parts.params, batch(), parts.rates)
+    assert outputs.keys() == {"tokens"} and outputs["tokens"].keys() == {"y"}
+    np.testing.assert_array_equal(outputs["tokens"]["y"], plain)
 
 
 @pytest.mark.parametrize("labels", [[0, 2, -1, 1], [-1, -1, 3, -1]])
@@ -113,7 +121,8 @@ def test_cross_entropy_equals_float64_also_from_bfloat16_logits():
 
 def test_a_batch_without_labels_gives_no_nan():
     parts = init_model(lambda rngs: Model(rngs), seed=0)
-    empty = {**batch(), "labels": jnp.full((ROWS, LENGTH), -1, jnp.int32)}
+    labels = jnp.full((ROWS, LENGTH), -1, jnp.int32)
+    empty = {"tokens": {**batch()["tokens"], "labels": labels}}
     step = make_train_step(parts.structure, loss, schedule="constant")
     state, metrics = step(init_state(parts.params), empty, make_hyper(parts))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
