@@ -12,7 +12,7 @@ def main(arguments: argparse.Namespace) -> None:
     from attention.tools.saved_run import open_run
 
     if sys.stdin is None:
-        raise UserError("standard input is closed: give the text to tag, as in < sentences.txt")
+        raise UserError("standard input is closed: give the text, as in < sentences.txt")
     saved = open_run(arguments.workdir, checkpoint=arguments.checkpoint)
     for answer in predict_stream(
         saved, sys.stdin.buffer, format=arguments.format, logits=arguments.logits
@@ -29,7 +29,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--workdir", required=True, metavar="FOLDER", help="the run directory")
     parser.add_argument("--checkpoint", default="best", metavar="best|latest|STEP")
-    parser.add_argument("--format", default="text", choices=["text", "conllu"])
+    parser.add_argument("--format", default="text", help="text; of a tagger also conllu")
     parser.add_argument("--logits", action="store_true", help="add the logits, as JSON after a tab")
     return parser
 

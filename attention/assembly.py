@@ -9,7 +9,11 @@ import jax.numpy as jnp
 from flax import nnx
 
 from attention import positions, variants
+from attention.models.decoder import Decoder
 from attention.models.encoder import Encoder, EncoderConfig
+from attention.models.recurrence import RecurrentConfig
+from attention.models.recurrent_seq2seq import RecurrentSeq2Seq
+from attention.models.transformer import Transformer
 from attention.models.two_pass import TwoPass
 
 
@@ -20,14 +24,25 @@ def position_of(model: Any) -> Any:
     return positions.get(name).Config(**options)
 
 
-def attention_factory(config: Any) -> Callable[[int, nnx.Rngs], nnx.Module]:
-    """Returns (layer index, rngs) → the attention layer that the config asks for."""
+def attention_factory(
+    config: Any, section: str = "attention", *, causal: bool | None = None
+) -> Callable[[int, nnx.Rngs], nnx.Module]:
+    """Returns (layer index, rngs) → the attention layer that the config asks for in one place.
+
+    Args:
+        config: the run's config.
+        section: of `model`: which place.
+        causal: None = what `model.direction` says, where positions inside attention apply as well
+            as in a causal layer; False = cross-attention, which has neither.
+    """
     model = config.model
-    position = position_of(model)
-    inner = None if positions.place(position) == "input" else position  # the encoder has it then
+    inner = None if causal is False else _inner_position(model)
+    two_pass = causal is None and model.direction == "two_pass"
+    if causal is None:
+        causal = model.direction != "bidirectional"
 
     def make(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
-        own = model.attention.to_dict()
+        own = model[section].to_dict()
         variant = own.pop("variant")
 
         def one_way() -> nnx.Module:
@@ -35,7 +50,7 @@ def attention_factory(config: Any) -> Callable[[int, nnx.Rngs], nnx.Module]:
                 variant,
                 dim=model.dim,
                 num_heads=model.num_heads,
-                causal=model.direction != "bidirectional",
+                causal=causal,
                 position=inner,
                 dropout_rate=model.dropout_rate,
                 dtype=config.dtype,
@@ -45,17 +60,22 @@ def attention_factory(config: Any) -> Callable[[int, nnx.Rngs], nnx.Module]:
                 **own,
             )
 
-        return TwoPass(one_way) if model.direction == "two_pass" else one_way()
+        return TwoPass(one_way) if two_pass else one_way()
 
     return make
 
 
 def make_encoder(config: Any, rngs: nnx.Rngs) -> Encoder:
     """Makes the Transformer encoder that the config asks for."""
+    return Encoder(stack_settings(config), attention_factory(config), rngs=rngs)
+
+
+def stack_settings(config: Any, *, num_layers: int | None = None) -> EncoderConfig:
+    """Returns the sizes and options of a stack of blocks; None = as many as the encoder has."""
     model = config.model
-    settings = EncoderConfig(
+    return EncoderConfig(
         dim=model.dim,
-        num_layers=model.num_layers,
+        num_layers=model.num_layers if num_layers is None else num_layers,
         mlp_dim=model.mlp_dim,
         dropout_rate=model.dropout_rate,
         norm=model.norm,
@@ -65,4 +85,48 @@ def make_encoder(config: Any, rngs: nnx.Rngs) -> Encoder:
         max_length=config.data.max_length,
         dtype=jnp.dtype(config.dtype),
     )
-    return Encoder(settings, attention_factory(config), rngs=rngs)
+
+
+def make_sequence_to_sequence(
+    config: Any, *, source_size: int, target_size: int, end_id: int, rngs: nnx.Rngs
+) -> nnx.Module:
+    """Makes the model from one sequence to another that the config asks for.
+
+    Args:
+        config: the run's config; `model.architecture` is "transformer" or "recurrent".
+        source_size, target_size: ids of the vocabularies.
+        end_id: what a target ends with.
+        rngs: for the initial parameters.
+    """
+    model = config.model
+    sizes = {"source_size": source_size, "target_size": target_size}
+    sizes["tied_embeddings"] = model.tied_embeddings
+    cross = None
+    if "cross_attention" in model:
+        cross = attention_factory(config, "cross_attention", causal=False)
+    if model.architecture == "recurrent":
+        settings = RecurrentConfig(
+            dim=model.dim,
+            num_layers=model.num_layers,
+            cell=model.cell,
+            style=model.style,
+            dropout_rate=model.dropout_rate,
+            dtype=jnp.dtype(config.dtype),
+        )
+        return RecurrentSeq2Seq(
+            settings, cross, pointer=model.pointer, end_id=end_id, rngs=rngs, **sizes
+        )
+    assert cross is not None
+    decoder = Decoder(
+        stack_settings(config, num_layers=model.num_decoder_layers),
+        attention_factory(config, "decoder_attention", causal=True),
+        cross,
+        rngs=rngs,
+    )
+    return Transformer(make_encoder(config, rngs), decoder, rngs=rngs, **sizes)
+
+
+def _inner_position(model: Any) -> Any:
+    """Returns the scheme's Config if it acts inside attention, and not at the input."""
+    position = position_of(model)
+    return None if positions.place(position) == "input" else position

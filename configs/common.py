@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from ml_collections import ConfigDict
 
-import attention
 from attention.configuration.arguments import parse_argument
 from attention.configuration.fields import duration, optional, section_of
 from attention.errors import UserError, did_you_mean
-from attention.found_by_name import names_in
 
 
 def read_argument(
@@ -41,19 +38,25 @@ def read_argument(
             values[key] = int(value)
         else:
             values[key] = value
-        allowed_values = choices.get(key)
-        if allowed_values and value not in allowed_values:
-            raise UserError(
-                f"config argument {key}={value!r}: expected one of "
-                f"{', '.join(allowed_values)}{did_you_mean(value, allowed_values)}"
-            )
+        if key in choices:
+            check_choice(key, value, choices[key])
     return SimpleNamespace(**values)
 
 
-def dataset_names() -> tuple[str, ...]:
-    """Returns the names of the data sources, which are the names of their files."""
-    # Listed without importing them: a wrong name is then said before the data libraries load.
-    return names_in([str(Path(attention.__file__).parent / "data" / "sources")])
+def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
+    """Raises UserError for a value of a config argument that is not among the allowed ones."""
+    if value not in allowed:
+        raise UserError(
+            f"config argument {key}={value!r}: expected one of "
+            f"{', '.join(allowed)}{did_you_mean(value, allowed)}"
+        )
+
+
+def dataset_names(task: str) -> tuple[str, ...]:
+    """Returns the names of the data sets for a task."""
+    from attention.data import sources  # without JAX: a wrong name is told before that loads
+
+    return sources.names(task)
 
 
 def attention_section(variant: str) -> ConfigDict:

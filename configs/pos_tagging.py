@@ -92,7 +92,7 @@ def get_config(arg: str = "") -> ConfigDict:
     chosen = common.read_argument(
         arg,
         {"variant": "scaled_dot", "dataset": "turkish_treebank", "size": "small", "seed": 0},
-        choices={"dataset": common.dataset_names(), "size": tuple(_SIZES)},
+        choices={"dataset": common.dataset_names("pos_tagging"), "size": tuple(_SIZES)},
     )
     size = _SIZES[chosen.size]
 

@@ -40,7 +40,7 @@ def get_config(arg: str = "") -> ConfigDict:
     chosen = common.read_argument(
         arg,
         {"variant": "scaled_dot", "dataset": "turkish_treebank", "seed": 0},
-        choices={"dataset": common.dataset_names()},
+        choices={"dataset": common.dataset_names("pos_tagging")},
     )
     config: Any = pos_tagging.get_config(
         f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"

@@ -23,6 +23,7 @@ CHOICES = {
     "model.activation": ("relu", "gelu", "silu"),
     "model.position_merge": ("add", "concat"),
     "model.direction": ("bidirectional", "causal", "two_pass"),
+    "model.pooling": ("mean", "max", "first", "attention"),
     "data.pack": ("auto", "always", "never"),
     "data.tag": ("upos", "xpos"),
 }
@@ -75,6 +76,7 @@ _RANGES: dict[str, _Range] = {
     # A word that is cut keeps its head and its tail.
     "data.max_word_length": _Range("an int of 2 or more", lambda x: x >= 2),
     "data.num_threads": _NOT_NEGATIVE_COUNT,
+    "data.vocab_size": _Range("an int of 5 or more, since ids 0 to 3 are special", lambda x: x > 4),
     "data.subword_regularisation": _NOT_NEGATIVE,
 }
 # None is a value of these alone.
@@ -93,6 +95,8 @@ def check(config: ConfigDict) -> None:
         _check_exclusive(values, first, second)
     _check_sizes(values)
     _check_paths(values)
+    if "data.tokenizer" in values:
+        _check_tokenizer(values)
     if "model.position" in values:
         _check_position(values)
     for key, section in attention_sections(config):
@@ -155,6 +159,18 @@ def _check_paths(values: dict[str, Any]) -> None:
                 f"{key}={value!r} is read only with dataset=files, not with dataset={dataset}: "
                 f"--config=configs/{values.get('task', 'x')}.py:dataset=files"
             )
+
+
+def _check_tokenizer(values: dict[str, Any]) -> None:
+    from attention.data.tokenizers import text
+
+    name, alpha = values["data.tokenizer"], values.get("data.subword_regularisation")
+    text.get(name)
+    if alpha and name != "sentencepiece":
+        raise UserError(
+            f"data.subword_regularisation={alpha} is read only with data.tokenizer=sentencepiece: "
+            f"{name} has one segmentation of a text"
+        )
 
 
 def _check_position(values: dict[str, Any]) -> None:

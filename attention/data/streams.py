@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # A packed row holds one example for so many of its positions, on average, or fewer.
-POSITIONS_PER_SLOT = 8
+POSITIONS_PER_SLOT = 4
 
 Arrays = dict[str, np.ndarray]  # [t ...] by name: they share their leading axis
 Encoded = Mapping[str, Mapping[str, np.ndarray]]  # an example: arrays by stream and name

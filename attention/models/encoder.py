@@ -1,4 +1,4 @@
-"""A Transformer encoder around any attention layer.
+"""A Transformer encoder around any attention layer, and what a decoder shares with it.
 
 Attention Is All You Need (2017), arXiv 1706.03762, section 3.1 (norm = post); On Layer
 Normalization in the Transformer Architecture (2020), arXiv 2002.04745 (norm = pre).
@@ -28,7 +28,7 @@ MERGES = ("add", "concat")
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """The sizes and options of an encoder.
+    """The sizes and options of an encoder, or of a decoder.
 
     Attributes:
         dim: width d.
@@ -92,16 +92,38 @@ class Mlp(nnx.Module):
         return self.down(hidden.astype(x.dtype))
 
 
-class Block(nnx.Module):
-    """Attention and MLP, each with a residual connection, a norm and dropout."""
+class Sublayers(nnx.Module):
+    """What surrounds each sublayer of a block: a residual connection, a norm and dropout."""
+
+    def __init__(self, config: EncoderConfig):
+        self.dropout = Dropout(config.dropout_rate)
+        self.pre = config.norm == "pre"
+
+    def before(self, x: Float[Array, "b t d"], norm: LayerNorm) -> Float[Array, "b t d"]:
+        """Returns the input of a sublayer."""
+        return norm(x) if self.pre else x
+
+    def after(
+        self,
+        x: Float[Array, "b t d"],
+        y: Float[Array, "b t d"],
+        norm: LayerNorm,
+        rngs: nnx.Rngs | None,
+    ) -> Float[Array, "b t d"]:
+        """Returns x with the sublayer's output y added."""
+        x = x + self.dropout(y, rngs=rngs)
+        return x if self.pre else norm(x)
+
+
+class Block(Sublayers):
+    """Attention and MLP."""
 
     def __init__(self, config: EncoderConfig, attention: nnx.Module, *, rngs: nnx.Rngs):
+        super().__init__(config)
         self.attention = attention
         self.attention_norm = LayerNorm(config.dim)
         self.mlp = Mlp(config, rngs=rngs)
         self.mlp_norm = LayerNorm(config.dim)
-        self.dropout = Dropout(config.dropout_rate)
-        self.pre = config.norm == "pre"
 
     def __call__(
         self,
@@ -111,19 +133,74 @@ class Block(nnx.Module):
         positions: Int[Array, "#b t"],
         rngs: nnx.Rngs | None,
     ) -> Float[Array, "b t d"]:
-        def attend(x):
-            return self.attention(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
-
-        x = self._residual(x, attend, self.attention_norm, rngs)
-        return self._residual(x, self.mlp, self.mlp_norm, rngs)
-
-    def _residual(self, x, sublayer, norm, rngs):
-        if self.pre:
-            return x + self.dropout(sublayer(norm(x)), rngs=rngs)
-        return norm(x + self.dropout(sublayer(x), rngs=rngs))
+        y = self.attention(
+            self.before(x, self.attention_norm),
+            segment_ids=segment_ids,
+            positions=positions,
+            rngs=rngs,
+        )
+        x = self.after(x, y, self.attention_norm, rngs)
+        return self.after(x, self.mlp(self.before(x, self.mlp_norm)), self.mlp_norm, rngs)
 
 
-class Encoder(nnx.Module):
+class Stack(nnx.Module):
+    """Positions at the input, blocks, and a norm at the end."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        make_block: Callable[[int], nnx.Module],
+        *,
+        rngs: nnx.Rngs,
+    ):
+        """Builds the blocks from their numbers, 0 … num_layers − 1.
+
+        Raises:
+            UserError: the position scheme is unknown or cannot have these sizes.
+        """
+        self.config = config
+        at_input = position_schemes.place(config.position) == "input"
+        self.position = position_schemes.make(
+            config.position if at_input else "none",
+            config.dim,
+            max_length=config.max_length,
+            rngs=rngs,
+        )
+        # Positions as wide as the input, so that the map back takes twice its width.
+        concat = config.position_merge == "concat"
+        self.merge = Linear(2 * config.dim, config.dim, rngs=rngs) if concat else None
+        self.dropout = Dropout(config.dropout_rate)
+        self.blocks: nnx.List[Any] = nnx.List(
+            [make_block(index) for index in range(config.num_layers)]
+        )
+        # Post-norm blocks end on a norm already.
+        self.norm = LayerNorm(config.dim) if config.norm == "pre" else None
+
+    def enter(
+        self,
+        x: Float[Array, "b t d"],
+        positions: Int[Array, "#b t"],
+        rngs: nnx.Rngs | None = None,
+    ) -> Float[Array, "b t d"]:
+        """Returns what the first block gets: x in the config's dtype, with its positions."""
+        x = self._with_positions(x.astype(self.config.dtype), positions)
+        return self.dropout(x, rngs=rngs)
+
+    def leave(self, x: Float[Array, "b t d"]) -> Float[Array, "b t d"]:
+        """Returns what the stack gives from what the last block gave."""
+        return x if self.norm is None else self.norm(x)
+
+    def _with_positions(self, x, positions):
+        vectors = self.position.vectors(positions)
+        if vectors is None:
+            return x
+        vectors = vectors.astype(x.dtype)
+        if self.merge is None:
+            return x + vectors
+        return self.merge(jnp.concatenate([x, jnp.broadcast_to(vectors, x.shape)], axis=-1))
+
+
+class Encoder(Stack):
     """A stack of blocks over an embedded sequence."""
 
     def __init__(
@@ -143,26 +220,11 @@ class Encoder(nnx.Module):
         Raises:
             UserError: the position scheme is unknown or cannot have these sizes.
         """
-        self.config = config
-        at_input = position_schemes.place(config.position) == "input"
-        self.position = position_schemes.make(
-            config.position if at_input else "none",
-            config.dim,
-            max_length=config.max_length,
-            rngs=rngs,
-        )
-        # Positions as wide as the input, so that the map back takes twice its width.
-        concat = config.position_merge == "concat"
-        self.merge = Linear(2 * config.dim, config.dim, rngs=rngs) if concat else None
-        self.dropout = Dropout(config.dropout_rate)
-        self.blocks = nnx.List(
-            [
-                Block(config, make_attention(index, rngs), rngs=rngs)
-                for index in range(config.num_layers)
-            ]
-        )
-        # Post-norm blocks end on a norm already.
-        self.norm = LayerNorm(config.dim) if config.norm == "pre" else None
+
+        def make_block(index: int) -> Block:
+            return Block(config, make_attention(index, rngs), rngs=rngs)
+
+        super().__init__(config, make_block, rngs=rngs)
 
     def __call__(
         self,
@@ -182,17 +244,7 @@ class Encoder(nnx.Module):
         """
         if positions is None:
             positions = segments.default_positions(x.shape[1], segment_ids)
-        x = self._with_positions(x.astype(self.config.dtype), positions)
-        x = self.dropout(x, rngs=rngs)
+        x = self.enter(x, positions, rngs)
         for block in self.blocks:
             x = block(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
-        return x if self.norm is None else self.norm(x)
-
-    def _with_positions(self, x, positions):
-        vectors = self.position.vectors(positions)
-        if vectors is None:
-            return x
-        vectors = vectors.astype(x.dtype)
-        if self.merge is None:
-            return x + vectors
-        return self.merge(jnp.concatenate([x, jnp.broadcast_to(vectors, x.shape)], axis=-1))
+        return self.leave(x)

@@ -78,6 +78,11 @@ class Task:
         data = config.data
         return {"train": data.train_path, "dev": data.eval_path, "test": data.test_path}
 
+    @staticmethod
+    def options(config: Any) -> dict[str, Any]:
+        """What the data set is asked for: nothing."""
+        return {}
+
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:
         """Reads what `save` wrote."""

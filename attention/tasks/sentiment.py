@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from attention.assembly import make_encoder
-from attention.data.conllu import decoded_lines
 from attention.data.encoded import EncodedSplit
 from attention.data.sentiment import read_examples
-from attention.data.streams import Stream
+from attention.data.streams import Encoded, Stream
+from attention.data.text_files import decoded_lines
 from attention.data.tokenizers import text as text_tokenizers
 from attention.data.tokenizers.labels import NO_LABEL, UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.errors import UserError
@@ -28,7 +28,8 @@ from attention.models.embedding import Embedding
 from attention.models.pooling import make_pooling
 
 Example = Mapping[str, Any]
-Outputs = Mapping[str, Mapping[str, np.ndarray]]
+Batch = Mapping[str, Mapping[str, Array]]  # by stream and name
+Outputs = Mapping[str, Mapping[str, np.ndarray]]  # likewise
 
 
 class Task:
@@ -41,12 +42,11 @@ class Task:
 
     METRICS = ("accuracy", "f1", "loss")  # "best" is the first, on dev; higher is better
     STREAMS = (Stream("tokens"), Stream("examples", {"labels": UNLABELLED}, one_each=True))
-    UNIT = "tokens"
+    UNIT = "tokens"  # what a length is counted in
     PIECES = False  # half a text has not half a label
     PACKS_EVALUATION = True
-    SCORED: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "examples": ("class", "probability", "loss")
-    }
+    # Outputs by stream: what `score` reads, what an answer to new input is made of, its numbers.
+    SCORED: ClassVar[Mapping[str, tuple[str, ...]]] = {"examples": ("class", "loss")}
     ANSWERED: ClassVar[Mapping[str, tuple[str, ...]]] = {"examples": ("class", "probability")}
     LOGITS: ClassVar[Mapping[str, tuple[str, ...]]] = {"examples": ("logits",)}
 
@@ -65,7 +65,7 @@ class Task:
             vocab_size=data.vocab_size,
             lowercase=data.lowercase,
         )
-        labels = LabelSet.build([example["label"]] for example in examples)
+        labels = LabelSet.build([_label(example)] for example in examples)
         if len(labels) < 2:
             raise UserError(
                 f"the training split has {len(labels)} different labels "
@@ -79,6 +79,11 @@ class Task:
         data = config.data
         return {"train": data.train_path, "dev": data.eval_path, "test": data.test_path}
 
+    @staticmethod
+    def options(config: Any) -> dict[str, Any]:
+        """What the data set is asked for: nothing."""
+        return {}
+
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:
         """Reads what `save` wrote."""
@@ -90,10 +95,8 @@ class Task:
         self.tokenizer.save(folder)
         self.labels.save(folder)
 
-    def encode(
-        self, example: Example, *, sample: int | None = None
-    ) -> dict[str, dict[str, np.ndarray]]:
-        """`tokens` has `ids` [t]; `examples` has `labels` [1].
+    def encode(self, example: Example, *, sample: int | None = None) -> Encoded:
+        """`tokens` has `ids` [t], none of a blank text; `examples` has `labels` [1].
 
         Args:
           example: text and label.
@@ -101,8 +104,8 @@ class Task:
         """
         alpha = self.config.data.subword_regularisation
         ids = self.tokenizer.encode(example["text"], sample=sample, alpha=alpha)
-        label = self.labels.encode([example.get("label") or NO_LABEL])
-        return {"tokens": {"ids": ids}, "examples": {"labels": label}}
+        labels = self.labels.encode([_label(example)])
+        return {"tokens": {"ids": ids}, "examples": {"labels": labels}}
 
     def make_model(self, rngs: nnx.Rngs) -> Classifier:
         """The model of the config, initialised."""
@@ -116,7 +119,7 @@ class Task:
             rngs=rngs,
         )
 
-    def _logits(self, model: nnx.Module, batch: Any, rngs: nnx.Rngs | None) -> Array:
+    def _logits(self, model: nnx.Module, batch: Batch, rngs: nnx.Rngs | None) -> Array:
         tokens = batch["tokens"]
         return model(
             tokens["ids"],
@@ -127,7 +130,7 @@ class Task:
         )
 
     def loss(
-        self, model: nnx.Module, batch: Any, *, rngs: nnx.Rngs, label_smoothing: Any
+        self, model: nnx.Module, batch: Batch, *, rngs: nnx.Rngs, label_smoothing: Any
     ) -> dict[str, Sum]:
         """Sums over the labelled texts of a batch: cross-entropy in nats, and hits."""
         logits, labels = self._logits(model, batch, rngs), batch["examples"]["labels"]
@@ -136,8 +139,8 @@ class Task:
         hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
         return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}
 
-    def predict(self, model: nnx.Module, batch: Any) -> dict[str, dict[str, Array]]:
-        """Each text's class, the probability of that class, its loss, and the logits [b g c]."""
+    def predict(self, model: nnx.Module, batch: Batch) -> dict[str, dict[str, Array]]:
+        """Each text's class, the class's probability, the loss [b g], and the logits [b g c]."""
         logits = self._logits(model, batch, None)
         outputs = {
             "class": jnp.argmax(logits, axis=-1),
@@ -151,45 +154,60 @@ class Task:
         """What besides the files decides what a score means."""
         return ("f1=macro",)
 
+    def _confusion(self, encoded: EncodedSplit, outputs: Outputs) -> Int[np.ndarray, "c+1 c+1"]:
+        """Labelled texts by gold class (row) and predicted class.
+
+        The last class stands for all labels that training never saw: it is never predicted.
+        """
+        labels, unseen = encoded.flat["examples"]["labels"], len(self.labels)
+        scored = labels != UNLABELLED
+        classes = np.where(labels == UNKNOWN_LABEL, unseen, labels)
+        return confusion_matrix(classes[scored], outputs["examples"]["class"][scored], unseen + 1)
+
     def score(
         self, encoded: EncodedSplit, outputs: Outputs
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Metrics and counts over all texts of a split.
+    ) -> tuple[dict[str, float], dict[str, int]]:
+        """Metrics and counts over all texts of a split, blank ones included.
 
-        A text whose label never occurs in training counts as an error; it has no loss. F1 is the
-        mean over the classes.
+        F1 is the mean over the classes that occur or are predicted (`macro_f1`). A text whose
+        label never occurs in training counts as an error in both scores; it has no loss.
         """
-        labels, found = encoded.flat["examples"]["labels"], outputs["examples"]
-        scored, known = labels != UNLABELLED, labels >= 0
-        counts: dict[str, Any] = {
+        matrix = self._confusion(encoded, outputs)
+        known = encoded.flat["examples"]["labels"] >= 0
+        counts = {
             "num_eval_tokens": encoded.size("tokens"),
-            "num_scored": int(scored.sum()),
-            "num_unseen_labels": int(np.sum(labels == UNKNOWN_LABEL)),
+            "num_scored": int(matrix.sum()),
+            "num_unseen_labels": int(matrix[-1].sum()),
         }
-        if not scored.any():
+        if not counts["num_scored"]:
             return {}, counts
-        total = float(np.sum(found["loss"][known], dtype=np.float64))
-        matrix = confusion_matrix(labels[known], found["class"][known], len(self.labels))
+        # Over texts in file order and in float64: the same whatever the batches were.
+        total = float(np.sum(outputs["examples"]["loss"][known], dtype=np.float64))
         metrics = {
-            "accuracy": int(np.trace(matrix)) / int(scored.sum()),
+            "accuracy": int(np.trace(matrix)) / counts["num_scored"],
             "f1": macro_f1(matrix),
             "loss": total / max(int(known.sum()), 1),
         }
         return metrics, counts
 
     def details(self, encoded: EncodedSplit, outputs: Outputs) -> dict[str, Any]:
-        """What belongs in a report and not in a curve: the confusion matrix, gold class by row."""
-        labels = encoded.flat["examples"]["labels"]
-        known = labels >= 0
-        matrix = confusion_matrix(
-            labels[known], outputs["examples"]["class"][known], len(self.labels)
-        )
-        return {"labels": list(self.labels.names), "confusion": matrix.tolist()}
+        """The confusion matrix: how often each label (row) was taken for each (column).
+
+        `unseen_confusion` says what texts were taken for whose labels training never saw.
+        """
+        matrix = self._confusion(encoded, outputs).tolist()
+        if not any(map(any, matrix)):
+            return {}
+        *known, unseen = [row[:-1] for row in matrix]
+        found = {"labels": list(self.labels.names), "confusion": known}
+        return {**found, "unseen_confusion": unseen} if any(unseen) else found
+
+    def _answer(self, outputs: Outputs) -> str:
+        return _one_line(self.labels.names[int(outputs["examples"]["class"][0])])
 
     def prediction_line(self, example: Example, outputs: Outputs) -> str:
-        """`label<TAB>probability`"""
-        found = outputs["examples"]
-        return f"{self.labels.names[int(found['class'][0])]}\t{float(found['probability'][0]):.6f}"
+        """`label<TAB>text`: a probability would differ in its last digit with the batch size."""
+        return f"{self._answer(outputs)}\t{_one_line(example['text'])}"
 
     # -- new input -----------------------------------------------------------------------------
 
@@ -209,11 +227,20 @@ class Task:
         return not example["text"].strip()
 
     def write_output(self, example: Example, outputs: Outputs | None, *, format: str) -> str:
-        """The label and its probability; `outputs` is None for an empty text."""
+        """`label<TAB>probability`, with the logits behind it; an empty line for a blank text."""
         if not outputs:
             return "\n"
-        line = self.prediction_line(example, outputs)
-        if "logits" in outputs["examples"]:
-            numbers = outputs["examples"]["logits"][0]
-            line += "\t" + json.dumps([round(float(x), 6) for x in numbers])
+        found = outputs["examples"]
+        line = f"{self._answer(outputs)}\t{float(found['probability'][0]):.6f}"
+        if "logits" in found:
+            line += "\t" + json.dumps([round(float(x), 6) for x in found["logits"][0]])
         return line + "\n"
+
+
+def _label(example: Example) -> str:
+    return example.get("label") or NO_LABEL
+
+
+def _one_line(text: str) -> str:
+    """The text without tabs and line ends, which JSON lets in."""
+    return " ".join(text.split())

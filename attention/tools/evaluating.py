@@ -37,9 +37,7 @@ def evaluate(
     encoded = encode_for_evaluation(saved.task, examples, saved.config)
     evaluator = Evaluator(saved.task, encoded, saved.config, saved.parallel)
     evaluation = evaluator(saved.predictor, saved.params)
-    return write_evaluation(
-        saved.run, evaluator, evaluation, examples, split=split, step=saved.step
-    )
+    return write_evaluation(saved.run, evaluator, evaluation, split=split, step=saved.step)
 
 
 def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:

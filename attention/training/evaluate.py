@@ -139,9 +139,27 @@ class Evaluator:
             counts["num_truncated_examples"] = self._num_long
         return Evaluation(metrics, counts, outputs)
 
-    def lines(self, examples: Sequence[Any], evaluation: Evaluation, limit: int) -> Iterator[str]:
-        """One line an example, in file order, with what the model makes of it."""
-        for index in range(min(limit, len(examples))):
+    def details(self, evaluation: Evaluation) -> dict[str, Any]:
+        """What a report of the split holds besides numbers; nothing where the task has no such."""
+        if not hasattr(self._task, "details"):
+            return {}
+        return self._task.details(self.encoded, evaluation.outputs)
+
+    def references(self) -> list[str] | None:
+        """What each prediction is compared with, where that is a line of text."""
+        if not hasattr(self._task, "reference_line"):
+            return None
+        return [self._task.reference_line(example) for example in self.encoded.examples]
+
+    def lines(self, evaluation: Evaluation, *, limit: int | None = None) -> Iterator[str]:
+        """One line an example, in file order, with what the model makes of it.
+
+        Args:
+          limit: only the first so many; None is all.
+        """
+        examples = self.encoded.examples
+        number = len(examples) if limit is None else min(limit, len(examples))
+        for index in range(number):
             outputs = outputs_of(evaluation.outputs, self.encoded, index)
             yield self._task.prediction_line(examples[index], outputs)
 

@@ -147,8 +147,10 @@ def check_divisible(config: Any, parallel: Parallel) -> None:
 
 def open_dataset(config: Any) -> Dataset:
     """The config's data set, prepared if it is new."""
-    paths = tasks.get(config.task).Task.paths(config)
-    return load_dataset(config.dataset, task=config.task, paths=paths)
+    task = tasks.get(config.task).Task
+    return load_dataset(
+        config.dataset, task=config.task, paths=task.paths(config), options=task.options(config)
+    )
 
 
 def open_task(config: Any, run: RunDirectory, dataset: Dataset) -> Any:

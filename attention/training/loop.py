@@ -213,9 +213,7 @@ class Trainer:
         metrics = {f"eval/{name}": value for name, value in evaluation.metrics.items()}
         self._log.write(self.step, {**metrics, **_counts("eval", evaluation)})
         self.record.add_evaluation(self.step, evaluation)
-        examples = self._x.dataset.split("dev")
-        lines = evaluator.lines(examples, evaluation, limit=8)
-        self._x.run.write_samples(self.step, list(lines))
+        self._x.run.write_samples(self.step, list(evaluator.lines(evaluation, limit=8)))
         self.record.write("running", self.step)
 
     def _stop_if_asked(self) -> None:
@@ -252,8 +250,7 @@ class Trainer:
         metrics: dict[str, dict[str, float]] = {}
         for split, evaluator in self._evaluators.items():
             evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
-            examples = self._x.dataset.split(split)
-            write_evaluation(self._x.run, evaluator, evaluation, examples, split=split, step=at)
+            write_evaluation(self._x.run, evaluator, evaluation, split=split, step=at)
             metrics[split] = evaluation.metrics
         return self.record.write("complete", self.step, best_step=at, metrics=metrics)
 

@@ -163,18 +163,15 @@ def versions() -> dict[str, str]:
 
 
 def write_evaluation(
-    run: RunDirectory,
-    evaluator: Evaluator,
-    evaluation: Evaluation,
-    examples: Any,
-    *,
-    split: str,
-    step: int,
+    run: RunDirectory, evaluator: Evaluator, evaluation: Evaluation, *, split: str, step: int
 ) -> dict[str, Any]:
-    """Writes eval/<split>-<step>.json and its predictions, one line an example in file order."""
-    summary = {"split": split, "step": step, **evaluation.metrics, **evaluation.counts}
-    lines = evaluator.lines(examples, evaluation, limit=len(examples))
-    run.write_evaluation(f"{split}-{step}", summary, list(lines))
+    """Writes eval/<split>-<step>.json, and predictions (and references) in file order."""
+    numbers = {"split": split, "step": step, **evaluation.metrics, **evaluation.counts}
+    summary = {**numbers, **evaluator.details(evaluation)}
+    texts = {"predictions": list(evaluator.lines(evaluation))}
+    if references := evaluator.references():
+        texts["references"] = references
+    run.write_evaluation(f"{split}-{step}", summary, texts)
     return summary
 
 

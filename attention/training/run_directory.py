@@ -143,12 +143,14 @@ class RunDirectory:
         write_text(self.samples / f"{step}.txt", "".join(f"{line}\n" for line in lines))
 
     def write_evaluation(
-        self, name: str, summary: Mapping[str, Any], predictions: Sequence[str]
+        self, name: str, summary: Mapping[str, Any], texts: Mapping[str, Sequence[str]]
     ) -> None:
-        """Writes eval/<name>.json, and its predictions beside it, one line each."""
+        """Writes eval/<name>.json, and beside it each of the texts, one line an example."""
         self.evaluation.mkdir(exist_ok=True)
-        lines = "".join(f"{line}\n" for line in predictions)
-        write_text(self.evaluation / f"{name}.predictions.txt", lines)
+        for kind, lines in texts.items():
+            write_text(
+                self.evaluation / f"{name}.{kind}.txt", "".join(f"{line}\n" for line in lines)
+            )
         write_json(self.evaluation / f"{name}.json", summary)
 
     def completed(self, total_steps: int) -> dict[str, Any] | None:

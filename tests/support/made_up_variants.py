@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
-from typing import Literal
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, Literal
+
+from attention import variants
+from attention.variants import scaled_dot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,3 +37,14 @@ VARIANTS = {
     "recurrent": SimpleNamespace(Config=RecurrentConfig, MODES=frozenset({"causal"})),
     "mixing": SimpleNamespace(Config=PlainConfig, MODES=frozenset({"bidirectional"})),
 }
+
+
+def install_unpackable(patch: Any) -> str:
+    """Makes a variant whose only fault is that it cannot keep packed examples apart; its name."""
+    module = ModuleType("attention.variants.unpackable")
+    vars(module).update({k: v for k, v in vars(scaled_dot).items() if not k.startswith("__")})
+    vars(module)["MODES"] = scaled_dot.MODES - {"packed"}
+    patch.setitem(sys.modules, module.__name__, module)
+    names = variants.names()
+    patch.setattr(variants, "names", lambda: (*names, "unpackable"))
+    return "unpackable"

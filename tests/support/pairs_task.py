@@ -145,6 +145,10 @@ class Task:
     def paths(config):
         return {}
 
+    @staticmethod
+    def options(config):
+        return {}
+
     def scoring_settings(self):
         return ()
 

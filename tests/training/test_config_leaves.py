@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.recording import RecordingConfig, recorded_fields, unread
+from support.reviews import write_reviews
 from support.runs import SMALL
 from support.treebank import write_treebank
 
@@ -16,7 +17,7 @@ from attention.training import loop
 
 REPOSITORY = Path(__file__).parent.parent.parent
 # Small data of one's own for each task: (folder) -> overrides that name its files.
-WRITE_DATA = {"pos_tagging": write_treebank}
+WRITE_DATA = {"pos_tagging": write_treebank, "sentiment": write_reviews}
 # The arguments of each recipe, and what is set besides: together they make use of every leaf.
 USES: dict[str, list[tuple[str, dict]]] = {
     "pos_tagging.py": [
@@ -31,6 +32,8 @@ USES: dict[str, list[tuple[str, dict]]] = {
         ),
     ],
 }
+# One encoder reads these for all recipes: they are tried with the first alone.
+SHARED = "model.positions."
 # The names of the parts that a run is made of; they are for people and for compare, not for code.
 LABELS = {"size"}
 
@@ -77,7 +80,7 @@ def reads(request, tmp_path_factory):
 
 
 def test_the_recipes_are_found():
-    assert "pos_tagging.py" in RECIPES
+    assert {"pos_tagging.py", "sentiment.py"} <= set(RECIPES)
     assert not {"saved.py", "common.py"} & set(RECIPES)
 
 
@@ -87,6 +90,9 @@ def test_every_leaf_is_read_under_some_argument(request, reads):
     main = f"{RECIPES[name]}.py"  # a study of a task has the leaves of its recipe, tested there
     if name != main:
         everything |= {key for key, _ in leaves(configuration.load_config(f"configs/{main}"))}
+    if name != "pos_tagging.py":
+        config = configuration.load_config(f"configs/{name}")
+        everything |= {key for key, _ in leaves(config) if key.startswith(SHARED)}
     for size, (config, _, _) in reads.items():
         assert set(unread(config, everything)) <= LABELS, size
 

@@ -1,15 +1,13 @@
 """Packed rows give what separate rows give; a variant that cannot pack gets length buckets."""
 
-import sys
-import types
-
 import jax
 import numpy as np
 import pytest
 from flax import nnx
+from support.made_up_variants import install_unpackable
 from support.runs import losses, metrics_rows, small_config, small_overrides
 
-from attention import configuration, variants
+from attention import configuration
 from attention.data.encoded import EncodedSplit
 from attention.data.packing import best_fit, bucket_lengths
 from attention.data.pipeline import assemble
@@ -21,7 +19,6 @@ from attention.training import experiment, loop
 from attention.training.optimizer import make_hyper
 from attention.training.state import init_model, init_state
 from attention.training.step import make_train_step
-from attention.variants import scaled_dot
 
 MAX_LENGTH = 32
 
@@ -91,14 +88,7 @@ def everything_in_one_batch(task, examples, *, packed):
 
 @pytest.fixture
 def unpackable(monkeypatch):
-    """A variant whose only fault is that it cannot keep packed sentences apart."""
-    module = types.ModuleType("attention.variants.unpackable")
-    module.__dict__.update({k: v for k, v in vars(scaled_dot).items() if not k.startswith("__")})
-    module.MODES = scaled_dot.MODES - {"packed"}
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    names = variants.names()
-    monkeypatch.setattr(variants, "names", lambda: (*names, "unpackable"))
-    return "unpackable"
+    return install_unpackable(monkeypatch)
 
 
 def test_a_variant_that_cannot_pack_gets_length_buckets(tmp_path, unpackable, caplog):

@@ -241,7 +241,7 @@ def test_the_tokenizer_is_there_whole_or_not_at_all(run):
 def test_samples_and_evaluations(run):
     run.write_samples(30, ["one", "zwei ⟂"])
     assert (run.path / "samples" / "30.txt").read_text("utf-8") == "one\nzwei ⟂\n"
-    run.write_evaluation("dev-30", {"accuracy": 0.5}, ["a_X", "", "b_Y"])
+    run.write_evaluation("dev-30", {"accuracy": 0.5}, {"predictions": ["a_X", "", "b_Y"]})
     assert json.loads((run.path / "eval" / "dev-30.json").read_text()) == {"accuracy": 0.5}
     assert (run.path / "eval" / "dev-30.predictions.txt").read_text() == "a_X\n\nb_Y\n"
     run.write_samples(0, [])

@@ -170,7 +170,7 @@ def test_long_examples_are_cut_in_both_streams_and_counted_once_a_split(caplog):
     assert evaluation.counts["num_truncated_examples"] == len(long)
     assert evaluation.counts["num_eval_examples"] == 10
     assert encoded.item_lengths.max() == 16
-    assert len(list(evaluator.lines(given, evaluation, limit=99))) == 10
+    assert len(list(evaluator.lines(evaluation, limit=99))) == 10
 
 
 def test_a_task_may_keep_examples_apart_in_evaluation():
