@@ -38,8 +38,7 @@ def attention_factory(
     model = config.model
     inner = None if causal is False else _inner_position(model)
     two_pass = causal is None and model.direction == "two_pass"
-    if causal is None:
-        causal = model.direction != "bidirectional"
+    looks_back = model.direction != "bidirectional" if causal is None else causal
 
     def make(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
         own = model[section].to_dict()
@@ -50,7 +49,7 @@ def attention_factory(
                 variant,
                 dim=model.dim,
                 num_heads=model.num_heads,
-                causal=causal,
+                causal=looks_back,
                 position=inner,
                 dropout_rate=model.dropout_rate,
                 dtype=config.dtype,
@@ -99,8 +98,11 @@ def make_sequence_to_sequence(
         rngs: for the initial parameters.
     """
     model = config.model
-    sizes = {"source_size": source_size, "target_size": target_size}
-    sizes["tied_embeddings"] = model.tied_embeddings
+    tables: dict[str, Any] = {
+        "source_size": source_size,
+        "target_size": target_size,
+        "tied_embeddings": model.tied_embeddings,
+    }
     cross = None
     if "cross_attention" in model:
         cross = attention_factory(config, "cross_attention", causal=False)
@@ -114,7 +116,7 @@ def make_sequence_to_sequence(
             dtype=jnp.dtype(config.dtype),
         )
         return RecurrentSeq2Seq(
-            settings, cross, pointer=model.pointer, end_id=end_id, rngs=rngs, **sizes
+            settings, cross, pointer=model.pointer, end_id=end_id, rngs=rngs, **tables
         )
     assert cross is not None
     decoder = Decoder(
@@ -123,7 +125,7 @@ def make_sequence_to_sequence(
         cross,
         rngs=rngs,
     )
-    return Transformer(make_encoder(config, rngs), decoder, rngs=rngs, **sizes)
+    return Transformer(make_encoder(config, rngs), decoder, rngs=rngs, **tables)
 
 
 def _inner_position(model: Any) -> Any:

@@ -73,7 +73,9 @@ def test_the_command_of_a_page_is_accepted(made, name):
     found = re.search(r"--config=(\S+) --workdir", made[f"{name}.md"])
     assert found is not None
     config = load_config(found[1])
-    assert config.to_dict()["model"]["attention"]["variant"] == name
+    model = config.to_dict()["model"]
+    place = "attention" if "attention" in model else "cross_attention"
+    assert model[place]["variant"] == name
 
 
 def test_options_of_positions_and_normalizers_are_described():

@@ -85,7 +85,8 @@ def _types_of(annotation: Any) -> Iterator[type]:
 def raw_fields(section: ConfigDict) -> dict[Any, Any]:
     """Returns the fields of one section, in order, with their references kept."""
     # ConfigDict.items() sorts the keys, which fails on the mixed keys that are reported below.
-    return dict(section._fields)
+    fields: Any = section._fields
+    return dict(fields)
 
 
 def leaves(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,6 @@ far, then to what the encoder made of the source, then has an MLP.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -99,9 +98,11 @@ class DecoderBlock(Sublayers):
 
     def init_cache(self, memory: Memory, max_length: int) -> BlockCache:
         """Returns the caches before the first of up to max_length tokens."""
-        batch = memory.states.shape[0]
-        to_self = self.self_attention.init_cache(batch, max_length)
-        return BlockCache(to_self, _cross_cache(self.cross_attention, memory, max_length))
+        batch, context = memory.states.shape[0], memory.states
+        return BlockCache(
+            self.self_attention.init_cache(batch, max_length),
+            self.cross_attention.init_cache(batch, max_length, context=context),
+        )
 
     def step(
         self,
@@ -122,14 +123,6 @@ class DecoderBlock(Sublayers):
         x = self.after(x, y, self.cross_attention_norm, None)
         x = self.after(x, self.mlp(self.before(x, self.mlp_norm)), self.mlp_norm, None)
         return x, BlockCache(to_self, to_memory)
-
-
-def _cross_cache(layer: Any, memory: Memory, max_length: int) -> Any:
-    """Returns the cache of a layer for cross-attention, which may keep the memory's keys there."""
-    given = {"context": memory.states}
-    if "context" not in inspect.signature(layer.init_cache).parameters:
-        given = {}
-    return layer.init_cache(memory.states.shape[0], max_length, **given)
 
 
 class Decoder(Stack):

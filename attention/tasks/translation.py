@@ -259,7 +259,7 @@ class Task:
             raise UserError(
                 f"--data takes a file of sources and one of references, not {len(paths)}"
             )
-        return read_examples(*paths)
+        return [*read_examples(*paths)]
 
     def read_input(self, stream: IO[bytes], *, format: str) -> Iterator[Example]:
         """The texts of a stream, one a line; some may be empty."""

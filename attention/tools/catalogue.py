@@ -15,6 +15,7 @@ from attention.tools.witnesses import Witnesses
 
 COMMAND = "python docs/variants/make.py"
 TRAIN = "python train.py --config=configs/pos_tagging.py:variant={name},size=tiny"
+TRANSLATE = "python train.py --config=configs/translation.py:model=recurrent,cross={name},size=tiny"
 NOTE = f"<!-- Made by `{COMMAND}` from the code. Change the docstrings, not this page. -->"
 _MODES = {"bidirectional": "B", "causal": "C", "cross": "X", "decode": "D", "packed": "P"}
 _UP = "../.."  # from a page to the root of the repository
@@ -86,7 +87,8 @@ def _variant_page(name: str, witnesses: Witnesses, measured: Any) -> str:
     golden = witnesses.golden(name)
     differs = f"\n[tests/golden]({_UP}/tests/golden/README.md) says of what, and how it departs."
     checked = [*witnesses.reference(name), *golden, *([differs] if golden else [])]
-    command = f"{TRAIN.format(name=name)} --workdir=runs/{name}"
+    directions = _directions(variant)
+    command = f"{(TRAIN if directions else TRANSLATE).format(name=name)} --workdir=runs/{name}"
     return _page(
         f"`{name}`",
         [
@@ -100,6 +102,12 @@ def _variant_page(name: str, witnesses: Witnesses, measured: Any) -> str:
             f"Code: [attention/variants/{name}.py]({_UP}/attention/variants/{name}.py).",
         ],
     )
+
+
+def _directions(variant: ModuleType) -> list[str]:
+    """Returns what `model.direction` may be; nothing for one that attends to another sequence."""
+    directions = [mode for mode in ("bidirectional", "causal") if mode in variant.MODES]
+    return directions + (["two_pass"] if "causal" in directions else [])
 
 
 def _stated(variant: ModuleType) -> Iterable[str]:
@@ -119,9 +127,12 @@ def _stated(variant: ModuleType) -> Iterable[str]:
 def _declared(variant: ModuleType) -> Iterable[str]:
     """Yields what the module declares."""
     yield f"**Modes**: {', '.join(mode for mode in _MODES if mode in variant.MODES)}"
-    directions = [mode for mode in ("bidirectional", "causal") if mode in variant.MODES]
-    directions += ["two_pass"] if "causal" in directions else []
-    yield f"**`model.direction`**: {', '.join(directions)}"
+    directions = _directions(variant)
+    yield (
+        f"**`model.direction`**: {', '.join(directions)}"
+        if directions
+        else "**Place**: between a decoder and its source alone"
+    )
     inside = [name for name in positions.names() if name in getattr(variant, "POSITIONS", ())]
     outside = [name for name in positions.names() if positions.place(name) == "input"]
     yield (

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from support.cases import small_options
+from support.cases import other_sequence, small_options
 
 from attention import variants
 
@@ -17,6 +17,16 @@ OWN = {
     "sink": {"sink": jnp.ones(4)},
     "talking_heads": {"pre_mix": jnp.eye(4), "post_mix": jnp.eye(4)},
     "differential": {"lam": jnp.ones(2)},
+    "location_sensitive": {
+        "score_vector": jnp.ones((4, 2)),
+        "location_filters": jnp.ones((4, 3, 1)),
+        "location_matrix": jnp.ones((4, 1, 2)),
+    },
+    "monotonic": {
+        "score_vector": jnp.ones((4, 2)),
+        "score_gain": jnp.ones(4),
+        "score_offset": jnp.ones(4),
+    },
 }
 CROSS = [name for name in variants.names() if "cross" in variants.get(name).MODES]
 
@@ -28,11 +38,13 @@ def test_a_layer_of_no_tokens(name):
     layer = variants.make(name, dim=8, num_heads=4, causal=causal, rngs=nnx.Rngs(0), **options)
     for shape in ((2, 0), (0, 3)):
         x, ids = jnp.zeros((*shape, 8)), jnp.ones(shape, jnp.int32)
-        assert layer(x, segment_ids=ids).shape == x.shape
+        other = other_sequence(name, x)
+        assert layer(x, **other, segment_ids=ids).shape == x.shape
         if name not in ("rnn", "cnn"):
-            assert layer.weights(x).shape == (shape[0], 4, shape[1], shape[1])
+            assert layer.weights(x, **other).shape == (shape[0], 4, shape[1], shape[1])
     if "decode" in variants.get(name).MODES:
-        y, cache = layer.decode(jnp.zeros((2, 0, 8)), layer.init_cache(2, 4))
+        x = jnp.zeros((2, 0, 8))
+        y, cache = layer.decode(x, layer.init_cache(2, 4, **other_sequence(name, x)))
         assert y.shape == (2, 0, 8) and not np.any(cache.position)
 
 

@@ -20,7 +20,7 @@ from support.transformers import (
 
 from attention import positions, variants
 from attention.errors import UserError
-from attention.models.decoder import Decoder, Memory, _cross_cache
+from attention.models.decoder import Decoder, Memory
 
 BASE = ("additive", "rnn")  # one with a cache of keys, one with a state
 LENGTH = 8
@@ -239,18 +239,3 @@ def test_a_table_of_positions_that_ends_before_is_refused_at_the_start(position)
     decoder.start(memory, MAX_LENGTH)
     with pytest.raises(UserError, match=rf"'{position}', 15: raise data\.max_length"):
         jax.jit(lambda memory: decoder.start(memory, MAX_LENGTH + 1))(memory)
-
-
-@pytest.mark.fast
-def test_a_layer_may_keep_the_keys_of_the_memory():
-    class Plain:
-        def init_cache(self, batch, max_length):
-            return batch, max_length
-
-    class Keeping:
-        def init_cache(self, batch, max_length, *, context=None):
-            return batch, max_length, context
-
-    memory = make_memory()
-    assert _cross_cache(Plain(), memory, 7) == (2, 7)
-    assert _cross_cache(Keeping(), memory, 7)[2] is memory.states

@@ -16,6 +16,7 @@ from support.visibility import visible_pairs, window_pairs
 from attention import variants
 
 BUCKETS, FARTHEST = 8, 2  # of the arrays of position schemes
+WIDTH, FILTERS = 3, 2  # of the arrays of location-sensitive attention
 
 
 class AttendProbe:
@@ -41,6 +42,7 @@ class AttendProbe:
         _, n, t, s = self.shape
         sizes = {"b": BATCH, "t": t, "s": s, "n": n, "k": self.case.kv_heads, "h": HEAD_DIM}
         sizes |= {"p": n // 2, "buckets": BUCKETS, "rows": 2 * FARTHEST + 1}
+        sizes |= {"w": WIDTH, "r": FILTERS}
         axes = {"q": "b t n h", "k": "b s k h", "v": "b s k h"} | self._own_axes()
         random = np.random.default_rng(7)
         arrays = [
@@ -110,8 +112,10 @@ class AttendProbe:
         return {name: getattr(self.config, name) for name in getattr(self.reference, "OPTIONS", ())}
 
     def _reference_options(self, given) -> dict[str, Any]:
-        known = ("normalizer", "softcap", "alpha")
+        in_order = getattr(self.reference, "IN_ORDER", False)  # each query follows another
+        known = ("normalizer", "softcap", "alpha", *(self.reference.OPTIONS if in_order else ()))
         options = {name: value for name, value in self.options.items() if name in known}
+        options |= {"segment_ids": given["segment_ids"]} if in_order else {}
         if not self.case.position:
             return options
         offset = given.get("query_offset", np.zeros(BATCH, int))

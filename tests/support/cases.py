@@ -99,11 +99,11 @@ def inner_positions(name: str) -> list[Any]:
     return found
 
 
-def layer_cases(mode: str) -> list[Any]:
-    """Returns every variant that has the mode: the base case, options and inner positions."""
-    cases = []
+def layer_cases(*modes: str) -> list[Any]:
+    """Returns every variant that has the modes: the base case, options and inner positions."""
+    cases, mode = [], modes[0]
     for name in variants.names():
-        if mode not in variants.get(name).MODES:
+        if not variants.get(name).MODES.issuperset(modes):
             continue
         small = small_options(name)
         cases.append(LayerCase(name, small))
@@ -127,6 +127,7 @@ def attend_cases() -> list[Any]:
         small, modes = small_options(name), variant.MODES
         shared = HEADS // 2 if "num_kv_heads" in {f.name for f in fields(name)} else HEADS
         directions = [c for c, m in ((True, "causal"), (False, "bidirectional")) if m in modes]
+        directions = directions or [False]  # of cross-attention alone
         base = [AttendCase(name, shared, directions[0], small)]
         base += [AttendCase(name, HEADS, c, small) for c in directions[1:]]
         more = [AttendCase(name, kv, c, small) for kv in (HEADS, 1, shared) for c in directions]
@@ -144,6 +145,12 @@ def attend_cases() -> list[Any]:
         marks = () if name == FULLY_TESTED else pytest.mark.slow
         cases += base + [pytest.param(case, marks=marks) for case in more]
     return cases
+
+
+def other_sequence(name: str, x: Any) -> dict[str, Any]:
+    """Returns x as the context for a layer that attends to another sequence only, else nothing."""
+    alone = variants.get(name).MODES & {"bidirectional", "causal"}
+    return {} if alone else {"context": x}
 
 
 def reference(name: str) -> ModuleType | None:

@@ -63,7 +63,7 @@ def test_causal_layer(case, check):
     check(layer_probe(case, causal=True))
 
 
-@over(layer_cases("decode"), layer_checks.DECODE)
+@over(layer_cases("decode", "causal"), layer_checks.DECODE)
 def test_decoding_layer(case, check):
     check(layer_probe(case, causal=True))
 
@@ -78,7 +78,7 @@ def test_cross_layer(case, check):
 def test_modes_are_known(name):
     modes = variants.get(name).MODES
     assert modes and modes <= MODES
-    assert "decode" not in modes or "causal" in modes
+    assert "decode" not in modes or modes & {"causal", "cross"}
 
 
 @pytest.mark.fast

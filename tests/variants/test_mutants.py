@@ -17,8 +17,7 @@ from support.attend_checks import AttendProbe
 from support.cases import HEADS, AttendCase, LayerCase, reference
 from support.layer_checks import LayerProbe
 
-from attention.core import block, cache
-from attention.core import layer as layer_module
+from attention.core import block, cache, padding, stepping
 from attention.core.cache import Extended
 from attention.core.exact_variant import ExactVariant
 from attention.core.layer import AttentionLayer
@@ -35,7 +34,8 @@ pytestmark = pytest.mark.mutants
 right_visible = masks.visible
 right_conditions = masks.conditions
 right_score = scores.scaled_dot
-right_extend = layer_module.extend
+right_extend = stepping.extend
+right_context_cache = stepping.context_cache
 right_rotate = Rope.rotate
 right_join = AttentionLayer.joined
 right_softmax = softmax.normalize
@@ -226,6 +226,10 @@ def cache_without_position(cache, key, value, **given):
     return extended._replace(cache=extended.cache._replace(position=cache.position + 1))
 
 
+def context_of_the_next_row(layer, batch, max_length, context):
+    return right_context_cache(layer, batch, max_length, jnp.roll(context, 1, axis=0))
+
+
 def rotation_from_each_start(self, x, positions):
     return right_rotate(self, x, positions - positions[:, :1])
 
@@ -332,11 +336,19 @@ MUTANTS = {
     "mask of any rank": Mutant(
         swap(masks, "check_mask", lambda mask, shape: None), {"attend.check_refusals"}
     ),
-    "cache clamped": Mutant(
-        swap(layer_module, "extend", clamped_cache), {"decode.check_decode_end"}
-    ),
+    "cache clamped": Mutant(swap(stepping, "extend", clamped_cache), {"decode.check_decode_end"}),
     "cache counts calls": Mutant(
-        swap(layer_module, "extend", cache_without_position), {"decode.check_decode"}
+        swap(stepping, "extend", cache_without_position), {"decode.check_decode"}
+    ),
+    "another row's context": Mutant(
+        swap(stepping, "context_cache", context_of_the_next_row), {"cross.check_cross_steps"}
+    ),
+    "padding is multiplied": Mutant(
+        swap(masks, "blanked", lambda x, real: x), {"attend.check_padding", "cross.check_cross"}
+    ),
+    "padding enters the layer": Mutant(
+        swap(padding, "without_padding", lambda x, context, heads, **given: (x, context)),
+        {"bidirectional.check_padding", "bidirectional.check_padding_mask"},
     ),
     "rotation from each start": Mutant(
         swap(Rope, "rotate", rotation_from_each_start), {"decode.check_decode"}

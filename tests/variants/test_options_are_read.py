@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from flax import nnx
-from support.cases import DIM, HEADS, LENGTH, small_options
+from support.cases import DIM, HEADS, LENGTH, other_sequence, small_options
 from support.recording import recorded_fields
 
 from attention import variants
@@ -30,7 +30,8 @@ def read_by_a_layer(name: str, **options) -> set[str]:
             rngs=nnx.Rngs(0),
             **options,
         )
-        return layer(jnp.zeros((1, LENGTH, DIM)))
+        x = jnp.zeros((1, LENGTH, DIM))
+        return layer(x, **other_sequence(name, x), rngs=nnx.Rngs(0))
 
     with recorded_fields({variant.Config: "own"}, reads):
         jax.eval_shape(run)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from flax import nnx
+from support.cases import other_sequence
 
 from attention import variants
 from attention.core.dropout import Dropout
@@ -48,6 +49,16 @@ OF_ONE = {
     "l2": {"tie_qk": (1, "yes", None)},
     "cnn": {"width": (*COUNTS, None)},
     "rnn": {"cell": (None, 3, "gro", ["gru"])},
+    "location_sensitive": {
+        "location_input": (None, 3, "last", ["previous"]),
+        "width": (*COUNTS, None),
+        "num_filters": (*COUNTS, None),
+    },
+    "monotonic": {
+        "test_mode": (None, 3, "sof", ["soft"]),
+        "noise": ("x", True, NAN, INF, None, -0.1),
+        "initial_offset": ("x", True, NAN, INF, None),
+    },
 }
 # What `make` takes, and how the message calls it: the key of a config where there is one.
 SETTINGS = {
@@ -163,7 +174,7 @@ def layer_of(variant: str, **settings) -> nnx.Module:
 def test_who_cannot_decode_says_who_can(variant):
     layer, x = layer_of(variant), np.ones((1, 2, 8), np.float32)
     if "decode" in variants.get(variant).MODES:
-        y, _ = layer.decode(x, layer.init_cache(1, 4))
+        y, _ = layer.decode(x, layer.init_cache(1, 4, **other_sequence(variant, x)))
         assert y.shape == x.shape
         return
     for call in (lambda: layer.init_cache(1, 4), lambda: layer.decode(x, None)):
@@ -192,7 +203,7 @@ def test_every_variant_answers_for_its_weights(variant):
     layer, x = layer_of(variant), np.ones((1, 2, 8), np.float32)
     assert callable(variants.get(variant).weights)
     if variant not in ("rnn", "cnn"):
-        assert layer.weights(x).shape == (1, 4, 2, 2)
+        assert layer.weights(x, **other_sequence(variant, x)).shape == (1, 4, 2, 2)
 
 
 def test_weights_of_latents_are_those_of_a_layer():
@@ -206,7 +217,8 @@ def test_weights_of_latents_are_those_of_a_layer():
     "variant", [name for name in variants.names() if "decode" in variants.get(name).MODES]
 )
 def test_caches_say_their_end_by_one_name(variant):
-    cache = layer_of(variant).init_cache(3, 4)
+    context = other_sequence(variant, np.ones((3, 2, 8), np.float32))
+    cache = layer_of(variant).init_cache(3, 4, **context)
     for name in ("position", "max_length", "overflow"):
         assert getattr(cache, name).shape == (3,)
     assert np.all(cache.max_length == 4)

@@ -33,7 +33,7 @@ from attention import variants  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 SEED = 0
-SIZES = {"b": 1, "t": 48, "s": 48, "n": 4, "h": 32}
+SIZES = {"b": 1, "t": 48, "s": 48, "n": 4, "h": 32, "w": 5, "r": 3}
 DTYPES = ("float32", "bfloat16")
 HEAD = """# Largest error against float64
 
@@ -119,6 +119,7 @@ def measure(name: str) -> dict[str, Any]:
     """Returns all that is measured of a variant."""
     variant = variants.get(name)
     directions = [d for d in ("bidirectional", "causal") if d in variant.MODES]
+    directions = directions or ["bidirectional"]  # to another sequence, which has no order
     function = "attend" if hasattr(variant, "attend") else "layer"
     errors: dict[str, dict] = {dtype: {} for dtype in DTYPES}
     for direction in directions:
