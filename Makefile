@@ -23,6 +23,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python train.py --config=configs/pos_tagging.py:size=tiny --workdir=runs/demo
 	$(BIN)/python eval.py --workdir=runs/demo --split=test
 	@echo 'first, to type python for $(BIN)/python:  source $(BIN)/activate'
+	@echo 'two more tasks:'
+	@echo "  $(BIN)/python -m pip install -e '.[data]'    # their default data"
+	@echo '  $(BIN)/python train.py --config=configs/sentiment.py:size=tiny --workdir=runs/sentiment'
+	@echo '  $(BIN)/python train.py --config=configs/translation.py:size=tiny --workdir=runs/translation'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

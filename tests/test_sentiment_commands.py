@@ -12,7 +12,9 @@ from support.runs import flags, run
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    overrides = review_overrides(folder / "data", train_steps=40, eval_every_steps=20)
+    overrides = review_overrides(
+        folder / "data", train_steps=60, eval_every_steps=20, optimizer__learning_rate=0.02
+    )
     done = run("train.py", f"--config={SPEC}", f"--workdir={folder}/run", *flags(overrides))
     assert done.returncode == 0, done.stderr
     return folder / "run", done

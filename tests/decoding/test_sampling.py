@@ -73,8 +73,9 @@ def test_frequencies_of_temperature_then_top_k_then_top_p():
         assert_frequencies(got, kept)
 
 
-def test_ties_of_top_k_and_of_the_nucleus_go_to_the_lower_ids():
+def test_ties_go_to_the_lower_ids():
     even = np.full(4, 0.25)
+    assert_frequencies(frequencies(even, temperature=0), [1, 0, 0, 0])
     assert_frequencies(frequencies(even, top_k=2), [1, 1, 0, 0])
     # An exact sum of the first two is enough.
     assert_frequencies(frequencies(even, top_p=0.5), [1, 1, 0, 0])

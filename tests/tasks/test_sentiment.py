@@ -14,6 +14,7 @@ from attention.data.encoded import EncodedSplit
 from attention.errors import UserError
 from attention.models.pooling import POOLINGS
 from attention.tasks.sentiment import Task
+from attention.training.experiment import open_dataset
 
 pytestmark = pytest.mark.fast
 
@@ -47,9 +48,9 @@ def outputs(classes: list[int], losses: list[float] | None = None) -> dict:
 def test_labels_are_those_of_the_training_split_without_no_label(config):
     made = [("a film", "x"), ("a plot", "_"), ("a scene", ""), ("the film", "y")]
     assert Task.fit(config, examples(*made)).labels.names == ("x", "y")
-    for given in ([("a film", "x")], [("a film", "_")]):
-        with pytest.raises(UserError, match=rf"has {len(given[0][1]) - (given[0][1] == '_')} diff"):
-            Task.fit(config, examples(*given))
+    for label, number in (("x", r"1 different labels \(x\)"), ("_", r"0 .* \(none\)")):
+        with pytest.raises(UserError, match=f"the training split has {number}: .* two or more"):
+            Task.fit(config, examples(("a film", label)))
 
 
 def test_a_label_may_be_missing_unknown_or_known(task):
@@ -146,6 +147,12 @@ def test_a_sample_draws_another_segmentation(tmp_path):
     drawn = {tuple(task.encode(example, sample=seed)["tokens"]["ids"]) for seed in range(20)}
     assert len(drawn) > 3
     assert {task.tokenizer.decode(ids) for ids in drawn} == {"the lovely film ends."}
+
+
+def test_the_data_set_is_asked_for_what_the_task_has_as_options(config, monkeypatch):
+    monkeypatch.setattr(Task, "options", staticmethod(lambda config: {"source_language": "en"}))
+    with pytest.raises(UserError, match="source_language='en' means nothing to dataset=files"):
+        open_dataset(config)
 
 
 def test_the_poolings_of_the_check_are_those_there_are():
