@@ -11,6 +11,7 @@ from jaxtyping import Array, Int
 from attention.decoding.beam import beam
 from attention.decoding.decoded import Decoded, State, Step
 from attention.decoding.greedy import greedy
+from attention.decoding.rows import repeat_rows
 
 
 class Search(NamedTuple):
@@ -81,7 +82,7 @@ def search(
 def _by_cache(model: Any, source, segment_ids, positions, how: Search) -> tuple[Step, State]:
     """A step reads the newest token; the state is the model's."""
     memory = model.encode(source, segment_ids=segment_ids, positions=positions)
-    memory = _repeated(memory, how.beam_size)
+    memory = repeat_rows(memory, how.beam_size)
     return (
         lambda state, tokens: model.step(memory, state, tokens),
         model.start(memory, how.max_length),
@@ -90,7 +91,7 @@ def _by_cache(model: Any, source, segment_ids, positions, how: Search) -> tuple[
 
 def _by_full_pass(model: Any, source, segment_ids, positions, how: Search) -> tuple[Step, State]:
     """A step reads the whole target so far, which is the state."""
-    source, segment_ids, positions = _repeated((source, segment_ids, positions), how.beam_size)
+    source, segment_ids, positions = repeat_rows((source, segment_ids, positions), how.beam_size)
     row = jnp.arange(source.shape[0])
 
     def step(state, tokens):
@@ -108,8 +109,3 @@ def _by_full_pass(model: Any, source, segment_ids, positions, how: Search) -> tu
 
     nothing = jnp.full((source.shape[0], how.max_length), how.pad, jnp.int32)
     return step, (nothing, jnp.zeros((source.shape[0],), jnp.int32))
-
-
-def _repeated(tree: Any, times: int) -> Any:
-    """Each row so many times, one after the other, as beams are laid out."""
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf, times, axis=0), tree)

@@ -45,7 +45,7 @@ def write_pairs(folder: Path) -> dict[str, str]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     splits = {
-        "train": pairs(60, seed=0),
+        "train": pairs(400, seed=0),
         "eval": [*pairs(8, seed=1), ("", "two dogs"), ("tall man", "")],
         "test": pairs(7, seed=2),
     }

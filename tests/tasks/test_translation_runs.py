@@ -120,9 +120,12 @@ def test_it_learns_to_read_backwards(tmp_path):
         model__dim=32,
         model__dropout_rate=0.0,
         label_smoothing=0.0,
-        train_steps=300,
+        data__tokenizer="words",
+        batch_tokens=256,
+        train_steps=400,
         log_every_steps=100,
-        eval_every_steps=300,
+        eval_every_steps=400,
+        checkpoint_every_steps=400,
         optimizer__warmup_steps=50,
         optimizer__learning_rate=5e-3,
     )
@@ -134,9 +137,12 @@ def test_it_learns_to_read_backwards(tmp_path):
     "argument",
     [
         "encoder=sliding_window,decoder=additive,cross=cosine",
-        "variant=longformer",  # reads whole sequences only: elsewhere it is scaled_dot
         "model=recurrent,cross=additive",
-        "model=recurrent,cross=none",
+        # Reads whole sequences only: elsewhere it is scaled_dot.
+        pytest.param("variant=longformer", marks=pytest.mark.slow),
+        pytest.param("model=recurrent,cross=none", marks=pytest.mark.slow),
+        pytest.param("model=recurrent,cross=location_sensitive", marks=pytest.mark.slow),
+        pytest.param("model=recurrent,cross=monotonic", marks=pytest.mark.slow),
     ],
 )
 def test_other_mechanisms_train_and_translate(tmp_path, argument):
@@ -145,13 +151,16 @@ def test_other_mechanisms_train_and_translate(tmp_path, argument):
     assert result["status"] == "complete" and np.isfinite(result["eval"]["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
         {"parallelism": "pmap"},
         {"data__pack": "never"},
         {"data__shared_vocabulary": False, "model__tied_embeddings": "output"},
-        {"data__tokenizer": "characters", "data__subword_regularisation": 0.1},
+        {"data__tokenizer": "characters"},
+        {"data__subword_regularisation": 0.1},
+        {"model__tied_embeddings": "none"},
         {"decode__use_cache": False, "decode__beam_size": 1},
         {"dtype": "bfloat16", "model__norm": "post", "model__position": "rope"},
     ],

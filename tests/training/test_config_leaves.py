@@ -31,6 +31,7 @@ USES: dict[str, list[tuple[str, dict]]] = {
             if dataclasses.fields(positions.get(name).Config) and name != "rope"
         ),
     ],
+    "sentiment.py": [("size=tiny,variant=entmax", {})],
 }
 # One encoder reads these for all recipes: they are tried with the first alone.
 SHARED = "model.positions."
