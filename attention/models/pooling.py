@@ -2,7 +2,7 @@
 
 Every pooling is x [b t d], segment_ids [b t] → [b g d]: row b's example m has segment id m + 1, and
 only its own tokens count; an example without tokens has zeros. All but `max` are sums of tokens by
-their shares [b g t], one product. With g ≤ t/8 that is at most a sixteenth of the products of one
+their shares [b g t], one product. With g ≤ t/4 that is at most an eighth of the products of one
 attention layer over the row, and unlike a scatter it is the same sum, in the same order, each time.
 """
 

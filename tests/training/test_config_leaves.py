@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from support.pairs import write_pairs
 from support.recording import RecordingConfig, recorded_fields, unread
 from support.reviews import write_reviews
 from support.runs import SMALL
@@ -17,7 +18,11 @@ from attention.training import loop
 
 REPOSITORY = Path(__file__).parent.parent.parent
 # Small data of one's own for each task: (folder) -> overrides that name its files.
-WRITE_DATA = {"pos_tagging": write_treebank, "sentiment": write_reviews}
+WRITE_DATA = {
+    "pos_tagging": write_treebank,
+    "sentiment": write_reviews,
+    "translation": write_pairs,
+}
 # The arguments of each recipe, and what is set besides: together they make use of every leaf.
 USES: dict[str, list[tuple[str, dict]]] = {
     "pos_tagging.py": [
@@ -32,6 +37,10 @@ USES: dict[str, list[tuple[str, dict]]] = {
         ),
     ],
     "sentiment.py": [("size=tiny,variant=entmax", {})],
+    "translation.py": [
+        ("size=tiny,variant=entmax", {}),
+        ("size=tiny,model=recurrent,cross=entmax", {}),
+    ],
 }
 # One encoder reads these for all recipes: they are tried with the first alone.
 SHARED = "model.positions."
@@ -76,6 +85,11 @@ def reads(request, tmp_path_factory):
         built = {EncoderConfig: "encoder", LayerSettings: "layer"}
         with recorded_fields(own, read), recorded_fields(built, fields):
             loop.train(RecordingConfig(config, read), str(folder / str(number)))
+        # The attentions of all places read the options of one class.
+        options = [key.rpartition(".")[2] for key in read if key.startswith("model.attention.")]
+        options += [field.name for field in dataclasses.fields(variants.get("entmax").Config)]
+        for place, _ in configuration.attention_sections(config):
+            read |= {f"{place}.{option}" for option in options if place != "model.attention"}
         by_size[size] = (config, read, fields)
     return by_size
 

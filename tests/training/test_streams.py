@@ -12,6 +12,7 @@ from support.checkpoints import run_python
 from support.runs import losses, metrics_rows, saved_arrays
 
 from attention.data.plan import PlannedBatch
+from attention.data.streams import POSITIONS_PER_SLOT
 from attention.errors import Interrupted, UserError
 from attention.tools.predicting import predict_stream
 from attention.tools.saved_run import open_run
@@ -111,7 +112,9 @@ def test_padding_and_tokens_are_of_all_streams_of_tokens(tmp_path):
     config = pairs_task.config()
     x = experiment.prepare(config, made_run(tmp_path))
     planned = [x.plan.batch(step) for step in range(6)]
-    assert all(len(batch.rows) == 4 and batch.slots == 2 for batch in planned)
+    assert all(
+        len(batch.rows) == 4 and batch.slots == 16 // POSITIONS_PER_SLOT for batch in planned
+    )
     lengths = x.train.item_lengths
     tokens = sum(int(lengths[list(row)].sum()) for batch in planned for row in batch.rows)
     result = loop.train(config, str(tmp_path / "run"))
@@ -183,7 +186,10 @@ def test_a_task_may_keep_examples_apart_in_evaluation():
     assert all(len(row) <= 1 for batch in plan for row in batch.rows)
     packed = plan_split(encoded, pairs_task.Task(config), config, make_parallel("jit"))
     assert any(len(row) == 2 for batch in packed for row in batch.rows)
-    assert all(isinstance(batch, PlannedBatch) and batch.slots == 2 for batch in packed)
+    assert all(
+        isinstance(batch, PlannedBatch) and batch.slots == 16 // POSITIONS_PER_SLOT
+        for batch in packed
+    )
     _, apart, _ = evaluation_of(config, pairs_task.examples(9, seed=1), task_class=Apart)
     np.testing.assert_allclose(apart.metrics["loss"], evaluation.metrics["loss"], rtol=1e-6)
 
