@@ -128,8 +128,8 @@ def test_samples_are_the_same_in_every_numpy_version_and_fit_31_bits():
     assert samples(3, 0).tolist() == [1367864807, 579362556, 87989972]
 
 
-def test_rows_hold_an_example_for_eight_positions():
+def test_rows_hold_an_example_for_four_positions():
     assert slots_per_row(TOKENS, 64) is None
-    assert slots_per_row(PAIRS, 64) == 8
-    assert slots_per_row(PAIRS, 7) == 1
+    assert slots_per_row(PAIRS, 64) == 16
+    assert slots_per_row(PAIRS, 3) == 1
     assert lengths_of(encode_pair({"n": 2}), PAIRS) == [2, 3, 1]

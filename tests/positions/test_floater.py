@@ -13,8 +13,6 @@ from attention import positions
 from attention.errors import UserError
 from attention.positions.floater import Config
 
-pytestmark = pytest.mark.fast
-
 
 def make(width=7, max_length=40, **options):
     """A scheme whose dynamics bend much more than the initial ones."""

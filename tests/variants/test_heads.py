@@ -17,7 +17,6 @@ from support.visibility import visible_pairs
 from attention import positions, variants
 from attention.errors import UserError
 
-pytestmark = pytest.mark.fast
 B, T, S, N, H, D = 2, 5, 7, 4, 6, 10
 OWN = {
     "talking_heads": {"pre_mix": (N, N), "post_mix": (N, N)},
