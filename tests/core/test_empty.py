@@ -28,10 +28,18 @@ OWN = {
         "score_offset": jnp.ones(4),
     },
 }
+# One that has the usual layer, and those that have another; the others are slow.
+OWN_LAYERS = ("scaled_dot", "mla", "longformer", "rnn", "cnn", "monotonic")
 CROSS = [name for name in variants.names() if "cross" in variants.get(name).MODES]
 
 
-@pytest.mark.parametrize("name", variants.names())
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in OWN_LAYERS else pytest.param(name, marks=pytest.mark.slow)
+        for name in variants.names()
+    ],
+)
 def test_a_layer_of_no_tokens(name):
     causal = "causal" in variants.get(name).MODES
     options = dict(small_options(name))

@@ -36,7 +36,7 @@ def found_by(model: nnx.Module, **how):
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("scaled_dot", "sliding_window", "rnn") else pytest.param(name, marks=slow)
+        name if name in ("scaled_dot", "sliding_window") else pytest.param(name, marks=slow)
         for slow in (pytest.mark.slow,)
         for name in DECODERS
     ],

@@ -79,7 +79,9 @@ def test_a_run_has_scores_reports_and_predictions_of_every_text(whole_run):
         assert sum(a == b for (a, _), b in zip(taken, gold, strict=True)) == np.trace(matrix)
 
 
-@pytest.mark.parametrize("step", [3, 7, 8])  # inside epochs, and on a checkpoint
+@pytest.mark.parametrize(  # inside epochs, and on a checkpoint
+    "step", [7, *(pytest.param(step, marks=pytest.mark.slow) for step in (3, 8))]
+)
 def test_a_stopped_run_goes_on_bit_for_bit(whole_run, tmp_path, monkeypatch, step):
     folder, result = whole_run
     with monkeypatch.context() as patch:

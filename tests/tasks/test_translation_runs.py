@@ -52,7 +52,7 @@ def test_a_run_has_scores_hypotheses_and_references_of_every_line(whole_run):
     assert any(hypotheses)
 
 
-@pytest.mark.parametrize("step", [3, 8])  # inside an epoch, and on a checkpoint
+@pytest.mark.parametrize("step", [3, pytest.param(8, marks=pytest.mark.slow)])  # 8 is saved
 def test_a_stopped_run_goes_on_bit_for_bit(whole_run, tmp_path, monkeypatch, step):
     folder, result = whole_run
     take_step = loop.Trainer._take_step

@@ -64,7 +64,9 @@ def test_a_stopped_run_whose_result_is_lost_is_scored_again(stopped, tmp_path):
     assert metrics_rows(run) == metrics_rows(folder / "run")
 
 
-@pytest.mark.parametrize("step", [3, 6, 7])
+@pytest.mark.parametrize(
+    "step", [7, *(pytest.param(step, marks=pytest.mark.slow) for step in (3, 6))]
+)
 def test_an_interrupted_run_stops_where_the_unbroken_one_does(stopped, tmp_path, monkeypatch, step):
     folder, result = stopped
     config, run = small_config(folder / "data", **STILL), tmp_path / "run"

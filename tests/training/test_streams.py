@@ -57,7 +57,7 @@ def test_jit_pmap_and_accumulation_give_the_same_losses(tmp_path):
         np.testing.assert_allclose(values, found["jit"], rtol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("parallelism", ["jit", "pmap"])
+@pytest.mark.parametrize("parallelism", ["jit", pytest.param("pmap", marks=pytest.mark.slow)])
 def test_two_devices_give_the_losses_of_one(tmp_path, parallelism):
     loop.train(pairs_task.config(train_steps=3), str(tmp_path / "one"))
     printed = run_python(
@@ -82,7 +82,7 @@ def test_two_devices_give_the_losses_of_one(tmp_path, parallelism):
     assert scores.keys() == {"accuracy", "loss"}
 
 
-@pytest.mark.parametrize("parallelism", ["jit", "pmap"])
+@pytest.mark.parametrize("parallelism", ["jit", pytest.param("pmap", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [{}, {"data__pack": "never"}, "sampled"])
 def test_a_stopped_run_goes_on_bit_for_bit(tmp_path, monkeypatch, parallelism, options):
     options = {} if options == "sampled" else options
