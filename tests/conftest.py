@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -16,6 +18,33 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 REPOSITORY = Path(__file__).parent.parent
+MOST_MEMORY = 3 << 30
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory(memory_limit: list[int]) -> Iterator[None]:
+    """Forgets compiled programs where thousands of tests have left more than a machine may have."""
+    yield
+    if memory_in_use() > memory_limit[0]:
+        jax.clear_caches()
+        gc.collect()
+        # What stays may be more than that already: each time must be worth its compilations.
+        memory_limit[0] = max(MOST_MEMORY, memory_in_use() + MOST_MEMORY // 2)
+
+
+@pytest.fixture(scope="session")
+def memory_limit() -> list[int]:
+    """Bytes above which programs are forgotten."""
+    return [MOST_MEMORY]
+
+
+def memory_in_use() -> int:
+    """Bytes that this process holds now; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture(scope="session")
