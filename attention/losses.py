@@ -37,3 +37,16 @@ def token_cross_entropy(
     of_all = jnp.mean(log_probabilities, axis=-1)
     loss = -(1.0 - label_smoothing) * of_label - label_smoothing * of_all
     return jnp.where(known, loss, 0.0)
+
+
+def token_sums(
+    logits: Float[Array, "*b c"],
+    labels: Int[Array, "*b"],
+    *,
+    label_smoothing: float | Float[Array, ""] = 0.0,
+) -> dict[str, Sum]:
+    """Cross-entropy in nats and hits over all that has a label: "loss" and "accuracy"."""
+    losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    scored = jnp.sum(labels >= 0).astype(jnp.float32)
+    hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
+    return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}

@@ -21,7 +21,7 @@ from attention.data.tagging import read_examples
 from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.data.tokenizers.words import WordTokenizer
 from attention.errors import UserError
-from attention.losses import Sum, token_cross_entropy
+from attention.losses import Sum, token_cross_entropy, token_sums
 from attention.models.tagger import Tagger
 from attention.models.word_encoder import WordEncoder
 
@@ -133,10 +133,7 @@ class Task:
     ) -> dict[str, Sum]:
         """Sums over the labelled words of a batch: cross-entropy in nats, and hits."""
         logits, labels = self._logits(model, batch, rngs), batch["tokens"]["labels"]
-        losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
-        scored = jnp.sum(labels >= 0).astype(jnp.float32)
-        hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
-        return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}
+        return token_sums(logits, labels, label_smoothing=label_smoothing)
 
     def predict(self, model: nnx.Module, batch: Batch) -> dict[str, dict[str, Array]]:
         """Each word's class [b t], its loss [b t], and the logits [b t c], in `tokens`."""

@@ -21,7 +21,7 @@ from attention.data.text_files import decoded_lines
 from attention.data.tokenizers import text as text_tokenizers
 from attention.data.tokenizers.labels import NO_LABEL, UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.errors import UserError
-from attention.losses import Sum, token_cross_entropy
+from attention.losses import Sum, token_cross_entropy, token_sums
 from attention.metrics.classification import confusion_matrix, macro_f1
 from attention.models.classifier import Classifier
 from attention.models.embedding import Embedding
@@ -134,10 +134,7 @@ class Task:
     ) -> dict[str, Sum]:
         """Sums over the labelled texts of a batch: cross-entropy in nats, and hits."""
         logits, labels = self._logits(model, batch, rngs), batch["examples"]["labels"]
-        losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
-        scored = jnp.sum(labels >= 0).astype(jnp.float32)
-        hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
-        return {"loss": Sum(jnp.sum(losses), scored), "accuracy": Sum(hits, scored)}
+        return token_sums(logits, labels, label_smoothing=label_smoothing)
 
     def predict(self, model: nnx.Module, batch: Batch) -> dict[str, dict[str, Array]]:
         """Each text's class, the class's probability, the loss [b g], and the logits [b g c]."""

@@ -21,7 +21,7 @@ from attention.data.tokenizers.special import BOS, EOS, PAD
 from attention.data.translation import read_examples
 from attention.decoding.searching import Search, search
 from attention.errors import UserError
-from attention.losses import Sum, token_cross_entropy
+from attention.losses import Sum, token_cross_entropy, token_sums
 from attention.metrics.translation import Scores, score_translations, tokenizer_for
 from attention.models.token_loss import token_loss
 
@@ -135,16 +135,14 @@ class Task:
     ) -> dict[str, Sum]:
         """Sums over the target tokens of a batch: cross-entropy in nats, and hits."""
         labels = batch["target"]["labels"]
-        count = jnp.sum(labels >= 0).astype(jnp.float32)
         if getattr(model, "pointer", None) is None:
             states = model.states(*_ids(batch), **_places(batch), rngs=rngs)
             table = model.output_embed.embedding[...]
+            count = jnp.sum(labels >= 0).astype(jnp.float32)
             sums = token_loss(states, table, labels, label_smoothing=label_smoothing)
             return {"loss": Sum(sums.loss, count), "accuracy": Sum(sums.correct, count)}
         logits = model(*_ids(batch), **_places(batch), rngs=rngs)
-        losses = token_cross_entropy(logits, labels, label_smoothing=label_smoothing)
-        hits = jnp.sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
-        return {"loss": Sum(jnp.sum(losses), count), "accuracy": Sum(hits, count)}
+        return token_sums(logits, labels, label_smoothing=label_smoothing)
 
     def predict(self, model: Any, batch: Batch) -> dict[str, dict[str, Array]]:
         """Of each target token the likeliest class and the loss; of each source a hypothesis."""
