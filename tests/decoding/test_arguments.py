@@ -86,7 +86,7 @@ def test_sampling_refuses(options, message):
 
 def test_the_bounds_themselves_are_allowed():
     for name in SEARCHES:
-        run(name)
-        run(name, max_length=1)
-    run("beam", beam_size=1, num_best=1, length_penalty=0)
-    run("sample", temperature=0, top_k=1, top_p=1)
+        assert run(name).tokens.shape[-1] == 3
+        assert run(name, max_length=1).tokens.shape[-1] == 1
+    assert run("beam", beam_size=1, num_best=1, length_penalty=0).tokens.shape == (2, 1, 3)
+    assert run("sample", temperature=0, top_k=1, top_p=1).tokens.shape == (2, 3)
