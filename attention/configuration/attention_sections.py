@@ -20,6 +20,13 @@ def attention_sections(config: Any) -> Iterator[tuple[str, Any]]:
             yield key, section
 
 
+def looks_back(config: Any, key: str) -> bool:
+    """Whether the attention of a place, one of KEYS, is causal."""
+    if key == "model.attention":
+        return config.model.get("direction", "bidirectional") != "bidirectional"
+    return key == "model.decoder_attention"
+
+
 def own_options(section: Any) -> dict[str, Any]:
     """Returns a section's options, those of the variant's own `Config`."""
     return {key: value for key, value in section.items() if key != "variant"}

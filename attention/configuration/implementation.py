@@ -6,7 +6,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from attention.configuration.attention_sections import attention_sections
+from attention.configuration.attention_sections import attention_sections, looks_back
 from attention.configuration.fields import leaves
 
 
@@ -18,9 +18,9 @@ def choose_implementation(config: ConfigDict, *, saved: ConfigDict | None = None
         returned as it is.
       saved: The config of the run that is to go on.
     """
-    keys = [f"{key}.implementation" for key, _ in attention_sections(config)]
+    places = {f"{key}.implementation": key for key, _ in attention_sections(config)}
     now = dict(leaves(config))
-    open_keys = [key for key in keys if now.get(key) == "auto"]
+    open_keys = [key for key in places if now.get(key) == "auto"]
     if not open_keys:
         return config
     before = {} if saved is None else dict(leaves(saved))
@@ -28,12 +28,12 @@ def choose_implementation(config: ConfigDict, *, saved: ConfigDict | None = None
     chosen.unlock()
     with chosen.ignore_type():
         chosen.update_from_flattened_dict(
-            {key: before.get(key) or _measured(config) for key in open_keys}
+            {key: before.get(key) or _measured(config, places[key]) for key in open_keys}
         )
     return chosen.lock()
 
 
-def _measured(config: Any) -> str:
+def _measured(config: Any, place: str) -> str:
     from attention.core import implementations  # imports JAX
 
     way = implementations.choose(
@@ -41,5 +41,6 @@ def _measured(config: Any) -> str:
         length=config.data.max_length,
         size=config.model.dim // config.model.num_heads,
         dtype=config.dtype,
+        causal=looks_back(config, place),
     )
     return way.name

@@ -70,7 +70,9 @@ def attend(
     if not blanked:
         q, k = _blanked(given, q, k)
         v = masks.blanked(v, masks.seen_keys(given))
-    way = implementations.choose(implementation, length=k.shape[1], size=q.shape[3], dtype=q.dtype)
+    way = implementations.choose(
+        implementation, length=k.shape[1], size=q.shape[3], dtype=q.dtype, causal=causal
+    )
     inputs = Inputs(q, k, v, given, dict(arrays), drop)
     if way.name == "plain":
         return attend_block(parts, inputs.arrays, q, k, v, given, drop)

@@ -31,12 +31,15 @@ class _Row(NamedTuple):
     min_size: int  # of a head
     min_length: int
     way: Way
+    causal: bool | None = None  # None = both directions
 
 
+# Causal attention gains more from blocks, for a block needs no key after its end.
 TABLE = (
     _Row("", "", 0, 0, Way("plain", 512)),
     _Row("", "", 0, 2048, Way("chunked", 512)),
     _Row("cpu", "bfloat16", 0, 512, Way("chunked", 512)),
+    _Row("cpu", "", 0, 512, Way("chunked", 128), causal=True),
     _Row("cpu", "", 0, 1024, Way("chunked", 512)),
 )
 
@@ -51,13 +54,19 @@ def check(name: str) -> None:
 
 
 def choose(
-    name: str, *, length: int, size: int, dtype: jnp.dtype | str, device_kind: str | None = None
+    name: str,
+    *,
+    length: int,
+    size: int,
+    dtype: jnp.dtype | str,
+    causal: bool,
+    device_kind: str | None = None,
 ) -> Way:
     """Returns how attention over `length` keys with heads of `size` is computed.
 
     Args:
         name: one of NAMES.
-        length, size, dtype: what the table is read by.
+        length, size, dtype, causal: what the table is read by.
         device_kind: None = that of the first device.
 
     Raises:
@@ -73,6 +82,7 @@ def choose(
         and row.dtype in ("", dtype)
         and size >= row.min_size
         and length >= row.min_length
+        and row.causal in (None, causal)
         and name in ("auto", row.way.name)
     ]
     return rows[-1].way if rows else Way(name, 512)

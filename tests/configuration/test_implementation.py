@@ -10,6 +10,7 @@ from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
 SPEC = "configs/pos_tagging.py:size=tiny"
+TRANSLATION = "configs/translation.py:size=tiny"
 KEY = "model.attention.implementation"
 
 
@@ -23,6 +24,16 @@ def test_auto_becomes_what_the_table_says():
     assert chosen() == "plain"
     assert chosen({"data.max_length": 4096, "batch_tokens": 4096}) == "chunked"
     assert chosen({KEY: "chunked"}) == "chunked"
+
+
+def test_each_place_is_looked_up_with_its_direction():
+    half = {"data.max_length": 512, "batch_tokens": 512}
+    assert chosen(half) == "plain"
+    assert chosen({**half, "model.direction": "causal"}) == "chunked"
+    config = load_config(f"{TRANSLATION},decoder=additive", {**half, "data.pack": "always"})
+    model = choose_implementation(config).model
+    sections = (model.attention, model.decoder_attention, model.cross_attention)
+    assert [section.implementation for section in sections] == ["plain", "chunked", "plain"]
 
 
 def test_auto_is_what_the_run_began_with():

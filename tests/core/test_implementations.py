@@ -11,8 +11,8 @@ from attention.errors import UserError
 pytestmark = pytest.mark.fast
 
 
-def choose(name="auto", *, length, device_kind="cpu", dtype="float32"):
-    given = {"size": 64, "dtype": dtype, "device_kind": device_kind}
+def choose(name="auto", *, length, device_kind="cpu", dtype="float32", causal=False):
+    given = {"size": 64, "dtype": dtype, "device_kind": device_kind, "causal": causal}
     return implementations.choose(name, length=length, **given)
 
 
@@ -33,6 +33,12 @@ def test_the_table_may_tell_types_apart():
     names = {dtype: choose(length=512, dtype=dtype).name for dtype in ("float32", "bfloat16")}
     assert names == {"float32": "plain", "bfloat16": "chunked"}
     assert choose(length=512, dtype=jnp.dtype("bfloat16").name).name == "chunked"
+
+
+def test_the_table_may_tell_directions_apart():
+    ways = {causal: choose(length=512, causal=causal) for causal in (False, True)}
+    assert ways[False].name == "plain"
+    assert ways[True].name == "chunked" and ways[True].block_size < 512
 
 
 def test_another_name_is_refused_with_the_nearest():
