@@ -1,6 +1,7 @@
 """Normalizers, from scores to weights, one file each; the file name is what the option accepts.
 
-A file has `ARRAYS` (the learned arrays it takes), `OPTIONS` (the names of the options it takes) and
+A file has `ARRAYS` (the learned arrays it takes), `OPTIONS` (the names of the options it takes),
+perhaps `ONLY_POSITIVE` (True: a score of 0 or less has weight 0) and
 `normalize(scores, visible, *, <arrays and options>)`: float32 scores [b n t s], visible bool
 [#b #n #t #s] (True = may attend) or None (all), to float32 weights [b n t s]. A hidden key has
 weight 0 and gradient 0 whatever its score is, ±inf and NaN included; a query that sees no key has

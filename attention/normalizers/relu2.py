@@ -13,6 +13,7 @@ from attention.ops.own_array import OwnArray
 
 ARRAYS: tuple[OwnArray, ...] = ()
 OPTIONS: tuple[str, ...] = ()
+ONLY_POSITIVE = True  # a score of 0 or less has no weight
 
 
 def normalize(

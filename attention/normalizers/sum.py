@@ -17,6 +17,7 @@ from attention.ops.own_array import OwnArray
 
 ARRAYS: tuple[OwnArray, ...] = ()
 OPTIONS: tuple[str, ...] = ()
+ONLY_POSITIVE = True  # a score of 0 or less has no weight
 # A smaller sum counts as 0: its reciprocal would be infinite, and a TPU reads it as 0 anyway.
 SMALLEST = np.finfo(np.float32).tiny
 

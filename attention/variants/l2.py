@@ -3,13 +3,14 @@
 The Lipschitz Constant of Self-Attention (Kim et al. 2020), arXiv 2006.04710, equation 5:
 e = −‖q − k‖² / √h, a Gaussian kernel. Time t·s·h, memory t·s per head. Departs from the paper,
 which ties the projections of queries and keys (that is what makes it Lipschitz): they are separate
-unless `tie_qk`.
+unless `tie_qk`. No score is above 0: normalizers that count positive scores alone are refused.
 """
 
 from dataclasses import dataclass, field
 
 from flax import nnx
 
+from attention import normalizers
 from attention.core.exact import SECTION, ExactConfig
 from attention.core.exact_variant import ALL_MODES, ALL_POSITIONS, ExactVariant
 from attention.core.layer import AttentionLayer
@@ -33,11 +34,20 @@ class Config(ExactConfig):
             query heads.
     """
 
-    tie_qk: bool = field(default=False, metadata={"examples": (True,), "layer": True})
+    normalizer: str = field(default="softmax", metadata={"examples": ("sink", "sigmoid")})
+    tie_qk: bool = field(
+        default=False, metadata={"examples": (True,), "layer": True, "context_as_wide": True}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_flag(f"{SECTION}.tie_qk", self.tie_qk)
+        if getattr(normalizers.get(self.normalizer), "ONLY_POSITIVE", False):
+            raise UserError(
+                f"{SECTION}.normalizer={self.normalizer!r} counts positive scores alone, and "
+                "variant=l2 has none, so all weights would be 0: choose normalizer=softmax, "
+                "softmax1, sink, sigmoid, sparsemax or entmax15, or variant=scaled_dot"
+            )
 
 
 class L2Layer(AttentionLayer):

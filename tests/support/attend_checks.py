@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.cases import BATCH, HEAD_DIM, HEADS, KEYS, QUERIES, AttendCase
+from support.closeness import assert_close
 from support.visibility import visible_pairs, window_pairs
 
 from attention import variants
@@ -171,7 +172,7 @@ def check_values(probe: AttendProbe) -> None:
     """Equals the float64 reference, with and without conditions; nothing seen gives zeros."""
     for given in (probe.no_conditions(), probe.conditions()):
         out, _ = probe(given)
-        np.testing.assert_allclose(out, probe.expected(given), rtol=0, atol=5e-6)
+        assert_close(out, probe.expected(given), 5e-6)
         blind = ~probe.sees(given).any(-1).swapaxes(1, 2)
         assert np.all(out[blind] == 0.0), "a query that sees no key must give exact zeros"
     assert blind.any(), "the conditions should leave some query without a key"
@@ -239,7 +240,7 @@ def check_weights(probe: AttendProbe) -> None:
         rounded = [np.asarray(array, np.float64) for array in arrays]
         assert got.dtype == jnp.float32
         want = probe.expected_weights(given, rounded)
-        np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
+        assert_close(got, want, 2e-6)
 
 
 def check_bfloat16(probe: AttendProbe) -> None:
@@ -271,7 +272,7 @@ def check_compiled_equals_plain(probe: AttendProbe) -> None:
     compiled, _ = probe(given)
     arrays = [jnp.asarray(array, jnp.float32) for array in probe.inputs]
     plain = probe.attend(*arrays, given=given)
-    np.testing.assert_allclose(compiled, plain, rtol=0, atol=3e-6)
+    assert_close(compiled, plain, 3e-6)
 
 
 def check_implementations(probe: AttendProbe) -> None:

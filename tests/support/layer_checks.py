@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from support.cases import BATCH, CONTEXT_DIM, DIM, HEADS, LENGTH, LayerCase
+from support.cases import BATCH, CONTEXT_DIM, DIM, HEADS, LENGTH, LayerCase, fields
+from support.closeness import assert_close
 
 from attention import variants
 from attention.core.layer import AttentionLayer
@@ -39,7 +40,7 @@ class LayerProbe:
             "dim": DIM,
             "num_heads": HEADS,
             "causal": causal,
-            "context_dim": CONTEXT_DIM if context else None,
+            "context_dim": _context_dim(case) if context else None,
             "max_length": LENGTH + MORE,
             "position": case.position,
             **dict(case.options),
@@ -50,6 +51,10 @@ class LayerProbe:
         self.run = jax.jit(functools.partial(self._call, "__call__"))
         self.step = jax.jit(functools.partial(self._call, "decode"))
         self.loss_and_gradients = jax.jit(jax.value_and_grad(self._loss, argnums=(0, 1)))
+
+    def context(self, *, seed: int = 5) -> np.ndarray:
+        """Returns another sequence to attend to [b 7 c]."""
+        return random_input(7, seed=seed, width=self.settings["context_dim"])
 
     def _call(self, method, state, x, *args, **given):
         return getattr(nnx.merge(self.graphdef, state), method)(x, *args, **given)
@@ -67,6 +72,13 @@ class LayerProbe:
             given |= {"context": context, "context_segment_ids": ids}
         hidden = np.ones((len(x), 1, 1, keys.shape[1]), bool) if mask is None else mask
         return np.asarray(self.run(self.state, x, mask=hidden, **given))
+
+
+def _context_dim(case: LayerCase) -> int:
+    """Another width than the model's, unless an option allows only that."""
+    chosen = dict(case.options)
+    as_wide = {f.name for f in fields(case.name) if f.metadata.get("context_as_wide")}
+    return DIM if any(chosen.get(name) for name in as_wide) else CONTEXT_DIM
 
 
 def _ones_unless(ids, x) -> np.ndarray:
@@ -103,8 +115,8 @@ def check_packing(probe: LayerProbe) -> None:
         return
     x, ids = packed_and_separate()
     y = probe(x, segment_ids=ids)
-    np.testing.assert_allclose(y[0, :4], y[1, :4], rtol=0, atol=5e-6)
-    np.testing.assert_allclose(y[0, 4:9], y[2, :5], rtol=0, atol=5e-6)
+    assert_close(y[0, :4], y[1, :4], 5e-6)
+    assert_close(y[0, 4:9], y[2, :5], 5e-6)
 
 
 def check_padding(probe: LayerProbe) -> None:
@@ -117,7 +129,7 @@ def check_padding(probe: LayerProbe) -> None:
     longer = np.pad(other, ((0, 0), (0, MORE), (0, 0)), constant_values=7.0)
     more_ids = np.pad(ids, ((0, 0), (0, MORE)))
     more = probe(longer, segment_ids=more_ids)[:, :LENGTH]
-    np.testing.assert_allclose(more[real], y[real], rtol=0, atol=5e-6)
+    assert_close(more[real], y[real], 5e-6)
     for content in NO_NUMBERS:
         check_no_numbers(probe, np.where(real[..., None], x, content), real, ids, None)
 
@@ -144,7 +156,7 @@ def check_padding_mask(probe: LayerProbe) -> None:
     by_ids = probe(x, segment_ids=ids)
     by_mask = probe(x, mask=ids[:, None, None, :] > 0)
     if getattr(probe.variant, "MASKED_IS_ABSENT", True):
-        np.testing.assert_allclose(by_mask[ids > 0], by_ids[ids > 0], rtol=0, atol=5e-6)
+        assert_close(by_mask[ids > 0], by_ids[ids > 0], 5e-6)
     other = np.where(ids[..., None] > 0, x, 50.0 * random_input(LENGTH, seed=1))
     again = probe(other, mask=ids[:, None, None, :] > 0)
     np.testing.assert_array_equal(again[ids > 0], by_mask[ids > 0])
@@ -245,13 +257,13 @@ def check_decode(probe: LayerProbe) -> None:
         for start, stop in [(0, prompt), *((i, i + 1) for i in range(prompt, LENGTH))]:
             out, cache = probe.step(probe.state, x[:, start:stop], cache)
             outputs.append(out)
-        np.testing.assert_allclose(np.concatenate(outputs, 1), y, rtol=0, atol=1e-5)
+        assert_close(np.concatenate(outputs, 1), y, 1e-5)
     order = np.array([2, 2, 0])
     cache = probe.layer.init_cache(BATCH, LENGTH)
     _, cache = probe.step(probe.state, x[:, :4], cache)
     cache = jax.tree.map(lambda leaf: leaf[order], cache)
     out, _ = probe.step(probe.state, x[order][:, 4:5], cache)
-    np.testing.assert_allclose(out[:, 0], y[order, 4], rtol=0, atol=1e-5)
+    assert_close(out[:, 0], y[order, 4], 1e-5)
 
 
 def check_decode_end(probe: LayerProbe) -> None:
@@ -273,36 +285,36 @@ def check_decode_end(probe: LayerProbe) -> None:
 
 def check_cross(probe: LayerProbe) -> None:
     """Another sequence of another length and width; its padding never shows."""
-    x, context = random_input(LENGTH), random_input(7, seed=5, width=CONTEXT_DIM)
+    x, context = random_input(LENGTH), probe.context()
     ids = (np.arange(7)[None] < np.array([[3], [5], [7]])).astype(np.int32)
     y = probe(x, context=context, context_segment_ids=ids)
     by_mask = probe(x, context=context, mask=ids[:, None, None, :] > 0)
-    np.testing.assert_allclose(by_mask, y, rtol=0, atol=5e-6)
+    assert_close(by_mask, y, 5e-6)
     for content in (np.float32(9.0), *NO_NUMBERS):
         other = np.where(ids[..., None] > 0, context, content)
         np.testing.assert_array_equal(probe(x, context=other, context_segment_ids=ids), y)
         again = probe(x, context=other, mask=ids[:, None, None, :] > 0)
         np.testing.assert_array_equal(again, by_mask)
     alone = probe.run(probe.state, x[:1], context=context[:1, :3])
-    np.testing.assert_allclose(alone, y[:1], rtol=0, atol=5e-6)
-    assert np.abs(probe(x, context=context + random_input(7, 6, CONTEXT_DIM)) - y).max() > 1e-3
+    assert_close(alone, y[:1], 5e-6)
+    assert np.abs(probe(x, context=context + probe.context(seed=6)) - y).max() > 1e-3
 
 
 def check_cross_steps(probe: LayerProbe) -> None:
     """Steps over a cache made of the context give what the full pass gives, beams included."""
     if "decode" not in probe.variant.MODES:
         return
-    x, context = random_input(LENGTH), random_input(7, seed=5, width=CONTEXT_DIM)
+    x, context = random_input(LENGTH), probe.context()
     mask = (np.arange(7)[None] < np.array([[3], [5], [0]]))[:, None, None, :]
     y = probe(x, context=context, mask=mask)
     cache = probe.layer.init_cache(BATCH, LENGTH, context=context)
     assert all(leaf.shape[0] == BATCH for leaf in jax.tree.leaves(cache))
     out, cache = probe.layer.decode(x[:, :4], cache, mask=mask)
-    np.testing.assert_allclose(out, y[:, :4], rtol=0, atol=1e-5)
+    assert_close(out, y[:, :4], 1e-5)
     order = np.array([1, 1, 0])
     cache = jax.tree.map(lambda leaf: leaf[order], cache)
     out, _ = probe.layer.decode(x[order][:, 4:5], cache, mask=mask[order])
-    np.testing.assert_allclose(out[:, 0], y[order, 4], rtol=0, atol=1e-5)
+    assert_close(out[:, 0], y[order, 4], 1e-5)
 
 
 def check_permutation(probe: LayerProbe) -> None:
@@ -313,15 +325,15 @@ def check_permutation(probe: LayerProbe) -> None:
         return
     x = random_input(LENGTH)
     order = np.random.default_rng(6).permutation(LENGTH)
-    np.testing.assert_allclose(probe(x[:, order]), probe(x)[:, order], rtol=0, atol=5e-6)
+    assert_close(probe(x[:, order]), probe(x)[:, order], 5e-6)
 
 
 def check_compiled_equals_plain(probe: LayerProbe) -> None:
     """jit changes nothing but the last bits, and leaving out ids and mask nothing at all."""
     x, ids = packed_and_separate(probe)
     plain = probe.layer(x, segment_ids=ids)
-    np.testing.assert_allclose(probe(x, segment_ids=ids), plain, rtol=0, atol=5e-6)
-    np.testing.assert_allclose(probe(x), probe.layer(x), rtol=0, atol=5e-6)
+    assert_close(probe(x, segment_ids=ids), plain, 5e-6)
+    assert_close(probe(x), probe.layer(x), 5e-6)
 
 
 def check_bfloat16(probe: LayerProbe) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from support.golden import cases, check, names, read
 
 from attention import positions, variants
 
@@ -92,18 +92,9 @@ ROPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def golden(repository):
-    def read(name):
-        with np.load(repository / "tests" / "golden" / f"{name}.npz") as file:
-            return dict(file)
-
-    return read
-
-
 @pytest.mark.parametrize("case", FUNCTIONS, ids=lambda case: f"{case.file}-{case.variant}")
-def test_function(golden, case):
-    attend, file = needed(case.variant).attend, golden(case.file)
+def test_function(case):
+    attend, file = needed(case.variant).attend, read(case.file)
     conditions = {"full": {}, "masked": {"mask": file.get("mask")}, "causal": {"causal": True}}
     for name in cases(file):
         # Query 0 sits at key 0, whatever the lengths.
@@ -118,19 +109,19 @@ def test_function(golden, case):
 @pytest.mark.parametrize("variant", ["scaled_dot", "sliding_window"])
 @pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_window(golden, window, causal, variant):
+def test_window(window, causal, variant):
     attend = needed(variant).attend
 
     def run(q, k, v):
         return attend(q, k, v, window=WINDOWS[window], causal=causal)
 
     case = f"{window}_causal" if causal else window
-    check(run, golden("sliding_window_jax"), case, ("q", "k", "v"))
+    check(run, read("sliding_window_jax"), case, ("q", "k", "v"))
 
 
 @pytest.mark.parametrize("case", LAYERS, ids=lambda case: case.file)
-def test_layer(golden, case):
-    file = golden(case.file)
+def test_layer(case):
+    file = read(case.file)
     (name,) = cases(file)
     scheme = None
     if case.position is not None:
@@ -141,12 +132,12 @@ def test_layer(golden, case):
         **{"num_heads": case.num_heads, "head_dim": case.head_dim, "causal": name == "causal"},
         **{"position": scheme, "layer_index": case.layer_index, **case.options},
     )
-    check(layer, file, name, ("x",), atol=1e-5)
+    check(layer, file, name, ("x",), atol=1e-5, compiled=True)
 
 
 @pytest.mark.parametrize("name", ["first", "some", "padded"])
-def test_longformer(golden, name):
-    file = golden("longformer_transformers")
+def test_longformer(name):
+    file = read("longformer_transformers")
     options = {"num_heads": 2, "head_dim": 3, "window": tuple(file["window"].tolist())}
     layer = loaded(file, "longformer", **options)
     ids = file.get(f"{name}_segment_ids")
@@ -158,9 +149,9 @@ def test_longformer(golden, name):
 
 
 @pytest.mark.parametrize("name", ["fixed", "random"])
-def test_bigbird_pattern_is_a_mask_of_blocks(golden, name):
+def test_bigbird_pattern_is_a_mask_of_blocks(name):
     """The pattern as we describe it: ends global, neighbours, and the blocks that it drew."""
-    file = golden("bigbird_transformers")
+    file = read("bigbird_transformers")
     count, size = file["fixed_blocks"].shape[-1], int(file["block_size"])
     index = np.arange(count)
     ends = (index == 0) | (index == count - 1)
@@ -176,24 +167,24 @@ def test_bigbird_pattern_is_a_mask_of_blocks(golden, name):
     check(lambda q, k, v: attend(q, k, v, mask=mask), file, name, ("q", "k", "v"))
 
 
-def test_bigbird_without_random_blocks(golden):
-    file = golden("bigbird_transformers")
+def test_bigbird_without_random_blocks():
+    file = read("bigbird_transformers")
     options = {"pattern_block": int(file["block_size"]), "num_random": 0}
     attend = needed("bigbird").attend
     check(lambda q, k, v: attend(q, k, v, **options), file, "fixed", ("q", "k", "v"))
 
 
 @pytest.mark.parametrize("name", ROPES)
-def test_rope(golden, name):
-    file = golden("rope_transformers")
+def test_rope(name):
+    file = read("rope_transformers")
     config = needed_position("rope").Config(**ROPES[name])
     scheme = positions.make(config, file["x"].shape[-1], num_heads=2, rngs=nnx.Rngs(0))
     turned = scheme.rotate(jnp.asarray(file["x"]), jnp.asarray(file["positions"]))
     np.testing.assert_allclose(turned, file[f"{name}_out"], rtol=0, atol=2e-5)
 
 
-def test_t5_buckets(golden):
-    file = golden("t5_buckets_transformers")
+def test_t5_buckets():
+    file = read("t5_buckets_transformers")
     distance = jnp.asarray(file["distance"])[None, None, :]
     for (bidirectional, count, farthest), buckets in zip(
         file["settings"].tolist(), file["buckets"], strict=True
@@ -206,8 +197,8 @@ def test_t5_buckets(golden):
         np.testing.assert_array_equal(bias[0, 0, 0], buckets)
 
 
-def test_alibi_slopes(golden):
-    file = golden("alibi_slopes_transformers")
+def test_alibi_slopes():
+    file = read("alibi_slopes_transformers")
     distance = jnp.asarray([[[-1, 0, 3]]], jnp.int32)
     for heads in range(1, 21):
         needed_position("alibi")
@@ -217,13 +208,15 @@ def test_alibi_slopes(golden):
         np.testing.assert_allclose(bias, -slopes * np.array([[1, 0, 3]]), rtol=5e-7, atol=0)
 
 
-def test_every_file_is_checked_and_says_what_made_it(repository, golden):
-    by_name = {path.stem for path in (repository / "tests" / "golden").glob("*.npz")} - {"entmax"}
+def test_every_file_is_checked_and_says_what_made_it():
+    by_name = set(names()) - {"entmax"}
     others = {"sliding_window_jax", "longformer_transformers", "bigbird_transformers"}
     others |= {"rope_transformers", "t5_buckets_transformers", "alibi_slopes_transformers"}
+    # Checked in test_golden_in_order.py and in tests/models.
+    others |= {"location_sensitive_espnet", "monotonic_tensorflow_addons", "pointer_opennmt"}
     assert by_name == others | {case.file for case in (*FUNCTIONS, *LAYERS)}
     for name in by_name:
-        assert all(len(made_by.split()) == 2 for made_by in golden(name)["library"])
+        assert all(len(made_by.split()) == 2 for made_by in read(name)["library"])
 
 
 def needed(variant: str):
@@ -247,22 +240,6 @@ def bias_of(scheme, distance, **arrays):
     bias = relative.bias(distance, **arrays)
     assert bias is not None
     return bias
-
-
-def cases(file: dict[str, np.ndarray]) -> list[str]:
-    return [name.removesuffix("_out") for name in file if name.endswith("_out")]
-
-
-def check(run, file, case: str, names: tuple[str, ...], *, atol: float = 3e-6) -> None:
-    """Compares the output and all stored gradients of `run`, given arrays of the file by name."""
-    given = {name: jnp.asarray(file[name]) for name in names}
-    out, pull = jax.vjp(lambda arrays: run(**arrays), given)
-    np.testing.assert_allclose(out, file[f"{case}_out"], rtol=0, atol=atol)
-    (gradients,) = pull(jnp.asarray(file["cotangent"], out.dtype))
-    for name, gradient in gradients.items():
-        if f"{case}_grad_{name}" in file:
-            expected = file[f"{case}_grad_{name}"]
-            np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=3 * atol, err_msg=name)
 
 
 def loaded(file, variant: str, **settings):

@@ -241,8 +241,13 @@ def test_gated_layer_gates_by_its_input():
     np.testing.assert_allclose(layer(x), want, rtol=0, atol=3e-6)
 
 
+# That steps are the full pass, the conformance suite tries on all; here are masks and the window.
 @pytest.mark.parametrize(
-    ("name", "window"), [*((name, None) for name in LAYERS), ("pooling", 2), ("mla", 2)]
+    ("name", "window"),
+    [
+        *(pytest.param(name, None, marks=pytest.mark.slow) for name in OWN),
+        *(("mla", None), ("pooling", 2), ("mla", 2)),
+    ],
 )
 def test_decoding_is_the_full_pass(name, window):
     position = None if name == "pooling" else "rope"
@@ -272,7 +277,11 @@ def test_mla_caches_the_latent_and_the_shared_key_only():
 
 @pytest.mark.parametrize(
     ("position", "options"),
-    [("rope", {"softcap": 0.9}), ("alibi", {"normalizer": "sink"}), ("t5", {"value_dim": 3})],
+    [
+        ("rope", {"softcap": 0.9}),
+        pytest.param("alibi", {"normalizer": "sink"}, marks=pytest.mark.slow),
+        ("t5", {"value_dim": 3}),
+    ],
 )
 def test_mla_absorbed_is_expanded_is_chunked(position, options):
     given = {"causal": True, "position": position, **options}
@@ -284,7 +293,13 @@ def test_mla_absorbed_is_expanded_is_chunked(position, options):
     np.testing.assert_allclose(compiled(chunked)(x), want, rtol=0, atol=5e-6)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gated", "pooling")),
+        *("talking_heads", "differential", "mla"),
+    ],
+)
 def test_no_parameter_is_dead_and_bfloat16_is_near(name):
     layer, x = make(name, causal=True), random(B, T, D)
     graphdef, state = nnx.split(layer)
