@@ -39,6 +39,12 @@ ALLOWED = {
         *("errors", "ops", "normalizers", "positions", "core", "variants", "data", "tasks"),
         *("training", "configuration"),
     },
+    "comparison": {"errors", "configuration", "metrics", "training"},
+    "sweeping": {"errors", "configuration", "training", "cache_directory"},
+    "visualization": {
+        *("errors", "ops", "core", "variants", "models", "data", "tasks", "training"),
+        *("configuration", "tools"),
+    },
 }
 
 

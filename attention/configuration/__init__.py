@@ -7,6 +7,7 @@ from attention.configuration.differences import Difference, continue_with, diffe
 from attention.configuration.durations import steps
 from attention.configuration.implementation import choose_implementation
 from attention.configuration.load import load_config, load_module
+from attention.configuration.numbers import program_of, same_program
 from attention.configuration.resolve import resolve
 from attention.configuration.saved import config_hash, from_json, in_hash, read_saved, to_json
 
@@ -24,8 +25,10 @@ __all__ = [
     "load_module",
     "merge_arguments",
     "parse_argument",
+    "program_of",
     "read_saved",
     "resolve",
+    "same_program",
     "steps",
     "to_json",
 ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ml_collections import ConfigDict
 
 from attention.configuration import durations
 from attention.configuration.attention_sections import attention_sections, own_options
+from attention.configuration.decoding import check_decoding
 from attention.configuration.fields import is_data_path, leaves
 from attention.configuration.overrides import EXCLUSIVE
+from attention.configuration.ranges import MAY_BE_NONE, RANGES, Range
 from attention.errors import UserError, did_you_mean
 
 CHOICES = {
@@ -29,60 +30,6 @@ CHOICES = {
 }
 
 
-class _Range(NamedTuple):
-    """The numbers that a key takes, and how to say so."""
-
-    words: str
-    holds: Callable[[Any], bool]
-    type: type = int
-
-
-_COUNT = _Range("an int of 1 or more", lambda x: x >= 1)
-_POSITIVE = _Range("a number above 0", lambda x: x > 0, float)
-_NOT_NEGATIVE = _Range("a number of 0 or more", lambda x: x >= 0, float)
-_RATE = _Range("a number from 0 to less than 1", lambda x: 0 <= x < 1, float)
-_NOT_NEGATIVE_COUNT = _Range("an int of 0 or more", lambda x: x >= 0)
-_SEED = _Range("an int from 0 to 2**32 - 1", lambda x: 0 <= x < 2**32)
-
-_RANGES: dict[str, _Range] = {
-    "seed": _SEED,
-    "batch_size": _COUNT,
-    "batch_tokens": _COUNT,
-    "eval_batch_size": _COUNT,
-    "train_steps": _COUNT,
-    "train_epochs": _POSITIVE,
-    "log_every_steps": _POSITIVE,
-    "eval_every_steps": _POSITIVE,
-    "checkpoint_every_steps": _POSITIVE,
-    "early_stopping_evaluations": _NOT_NEGATIVE_COUNT,
-    "label_smoothing": _RATE,
-    "optimizer.learning_rate": _NOT_NEGATIVE,
-    "optimizer.weight_decay": _NOT_NEGATIVE,
-    "optimizer.clip_norm": _POSITIVE,
-    "optimizer.accumulation_steps": _COUNT,
-    "optimizer.b1": _RATE,
-    "optimizer.b2": _RATE,
-    "model.dim": _COUNT,
-    "model.num_layers": _COUNT,
-    "model.num_heads": _COUNT,
-    "model.mlp_dim": _COUNT,
-    "model.word_dim": _COUNT,
-    "model.char_dim": _COUNT,
-    "model.dropout_rate": _RATE,
-    "model.word_dropout_rate": _RATE,
-    "data.order_seed": _SEED,
-    "data.max_length": _COUNT,
-    "data.min_count": _COUNT,
-    # A word that is cut keeps its head and its tail.
-    "data.max_word_length": _Range("an int of 2 or more", lambda x: x >= 2),
-    "data.num_threads": _NOT_NEGATIVE_COUNT,
-    "data.vocab_size": _Range("an int of 5 or more, since ids 0 to 3 are special", lambda x: x > 4),
-    "data.subword_regularisation": _NOT_NEGATIVE,
-}
-# None is a value of these alone.
-_MAY_BE_NONE = frozenset({"data.order_seed", *(key for pair in EXCLUSIVE for key in pair)})
-
-
 def check(config: ConfigDict) -> None:
     """Raises UserError naming the key, its value and what is allowed, for the first wrong value.
 
@@ -95,6 +42,7 @@ def check(config: ConfigDict) -> None:
         _check_exclusive(values, first, second)
     _check_sizes(values)
     _check_paths(values)
+    check_decoding(values)
     if "data.tokenizer" in values:
         _check_tokenizer(values)
     if "model.position" in values:
@@ -113,11 +61,11 @@ def _check_value(key: str, value: Any) -> None:
         allowed = CHOICES[key]
         hint = did_you_mean(str(value), allowed)
         raise UserError(f"{key}={value!r}: expected one of {', '.join(allowed)}{hint}")
-    if key in _RANGES and not (value is None and key in _MAY_BE_NONE):
-        _check_range(key, value, _RANGES[key])
+    if key in RANGES and not (value is None and key in MAY_BE_NONE):
+        _check_range(key, value, RANGES[key])
 
 
-def _check_range(key: str, value: Any, allowed: _Range) -> None:
+def _check_range(key: str, value: Any, allowed: Range) -> None:
     number = value
     if durations.is_duration(key):  # only whether it is zero matters
         number = durations.steps(value, total_steps=10**9, steps_per_epoch=10**9)

@@ -91,6 +91,23 @@ def _call_get_config(file: str, argument: str) -> ConfigDict:
     return config
 
 
+def load_sweep(file: str) -> Any:
+    """Returns what `sweep()` of a config file gives: its points as a list, or a `SearchSpace`.
+
+    Raises:
+      UserError: the file has no sweep(), or it fails.
+    """
+    sweep = getattr(load_module(file), "sweep", None)
+    if sweep is None:
+        raise UserError(f"{file} has no sweep(): it yields points, as configs/pos_tagging.py does")
+
+    def run() -> Any:
+        made = sweep()
+        return list(made) if isinstance(made, Iterator) else made
+
+    return _run_user_code(file, run)
+
+
 def load_module(file: str) -> ModuleType:
     """Returns a config file as a module, run anew; `configs.common` can be imported in it.
 

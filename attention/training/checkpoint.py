@@ -1,4 +1,4 @@
-"""Checkpoints of a run: saved in the background, whole or not at all, latest and best kept.
+"""Checkpoints of a run: saved in the background, whole or not at all; latest, best and some kept.
 
 Orbax writes and reads them. What is added here: a seal by which a damaged checkpoint is known, the
 fall-back to an older one, and that an old one is deleted only after the new one is whole.
@@ -7,12 +7,14 @@ fall-back to an older one, and that an old one is deleted only after the new one
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import logging
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint.checkpoint_managers import PreservationPolicy
 
 from attention.errors import UserError
+from attention.training.abstract_state import check_shapes, placed
 from attention.training.seal import seal
 from attention.training.step_folders import StepFolders, is_step_name
 
@@ -34,6 +37,7 @@ _REWRITTEN = ("_CHECKPOINT_METADATA", "commit_success.txt")
 # Orbax moves what is no longer kept here, in one go; deleting file by file could be killed half-way
 # and would leave a damaged checkpoint.
 _DELETED = "deleted"
+_POLL_SECONDS = 0.005
 
 
 class Restored(NamedTuple):
@@ -67,7 +71,7 @@ class Checkpoints:
         self._best = best or (lambda steps: None)
         self._read_only = read_only
         self._manager: ocp.CheckpointManager | None = None
-        self._keep = _KeepLatestAndBest()
+        self._keep = _KeepLatestAnd()
         if not read_only:
             self._remove_deleted()
             self._move_damaged_aside()
@@ -83,12 +87,18 @@ class Checkpoints:
         return self._folders.whole()
 
     def save(
-        self, step: int, state: Any, data_state: dict[str, Any], *, best_step: int | None = None
+        self,
+        step: int,
+        state: Any,
+        data_state: dict[str, Any],
+        *,
+        best_step: int | None = None,
+        others: Collection[int] = (),
     ) -> bool:
         """Starts to save in the background; returns False if the step is saved already.
 
         Arrays and JSON may be donated or changed as soon as this returns. Once the new checkpoint
-        is whole, all others but the best one are deleted.
+        is whole, all but it, the best one and those asked for are deleted.
 
         Args:
           step: of the training state; no lower than the newest one saved.
@@ -96,6 +106,7 @@ class Checkpoints:
           data_state: JSON: where the data iterator and everything else outside `state` stands.
           best_step: the other step to keep. Write the evaluation of a step to metrics.jsonl before
             saving the step: that row is how the best checkpoint is found again.
+          others: steps to keep besides, as far as they are there.
 
         Raises:
           ValueError: the step is lower than the newest one, which Orbax would silently skip.
@@ -110,11 +121,13 @@ class Checkpoints:
             return False
         if saved and step < max(saved):
             raise ValueError(f"{step=} is lower than step {max(saved)}, saved in {self.directory}")
-        self._keep.best_step = best_step
+        self._keep.steps = {best_step, *others}
         # Orbax writes the JSON in the background, when the loop may have changed what it came from.
         snapshot = copy.deepcopy(data_state)
         items = {_STATE: ocp.args.StandardSave(state), _DATA: ocp.args.JsonSave(snapshot)}
-        if not manager.save(step, args=ocp.args.Composite(**items)):
+        with _TURNS.taken_by(manager):
+            begun = manager.save(step, args=ocp.args.Composite(**items))
+        if not begun:
             raise RuntimeError(f"Orbax did not save {step=} in {self.directory}")
         return True
 
@@ -181,6 +194,7 @@ class Checkpoints:
             finally:
                 manager, self._manager = self._manager, None
                 manager.close()
+                _TURNS.forget(manager)
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -241,12 +255,12 @@ class Checkpoints:
     def _read(self, step: int, abstract_state: Any) -> Restored:
         path = self._folders.path(step)
         items = {
-            _STATE: ocp.args.StandardRestore(jax.tree.map(_placed, abstract_state)),
+            _STATE: ocp.args.StandardRestore(jax.tree.map(placed, abstract_state)),
             _DATA: ocp.args.JsonRestore(),
         }
         handlers = {_STATE: ocp.StandardCheckpointHandler(), _DATA: ocp.JsonCheckpointHandler()}
         with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as reader:
-            _check_shapes(path, reader.metadata(path).item_metadata[_STATE], abstract_state)
+            check_shapes(path, reader.metadata(path).item_metadata[_STATE], abstract_state)
             try:
                 found = reader.restore(path, args=ocp.args.Composite(**items))
             except Exception as error:
@@ -257,6 +271,37 @@ class Checkpoints:
     def _warn(self, damaged: Sequence[str], consequence: str) -> None:
         if damaged:
             logger.warning("%s: %s", "; ".join(damaged), consequence)
+
+
+class _Turns:
+    """One save at a time in a process: the threads of Orbax tell them apart by a number that is
+    the same for all, and wait for ever where two saves overlap.
+
+    Runs that train at once, in threads, have a manager each.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last: ocp.CheckpointManager | None = None
+
+    @contextlib.contextmanager
+    def taken_by(self, manager: ocp.CheckpointManager) -> Iterator[None]:
+        """Lets a save begin once that of another manager is written."""
+        with self._lock:
+            # Not `wait_until_finished`: what went wrong there is for the other run to raise.
+            while self._last not in (None, manager) and self._last.is_saving_in_progress():
+                time.sleep(_POLL_SECONDS)
+            self._last = manager
+            yield
+
+    def forget(self, manager: ocp.CheckpointManager) -> None:
+        """A manager that is closed has nothing under way."""
+        with self._lock:
+            if self._last is manager:
+                self._last = None
+
+
+_TURNS = _Turns()
 
 
 class _SealedBeforeRename(ocp.path.atomicity.AtomicRenameTemporaryPath):
@@ -270,38 +315,11 @@ class _SealedBeforeRename(ocp.path.atomicity.AtomicRenameTemporaryPath):
         await super().finalize()
 
 
-class _KeepLatestAndBest(PreservationPolicy):
-    """Which checkpoints Orbax keeps when it adds one."""
+class _KeepLatestAnd(PreservationPolicy):
+    """Which checkpoints Orbax keeps when it adds one: the newest and `steps`."""
 
-    best_step: int | None = None
+    steps: Collection[int | None] = ()
 
     def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
         newest = max((info.step for info in checkpoints), default=None)
-        return [info.step in (newest, self.best_step) for info in checkpoints]
-
-
-def _check_shapes(path: Path, saved: Any, abstract_state: Any) -> None:
-    """Raises UserError unless the arrays saved have the shapes expected.
-
-    Orbax would say so too, but leaves threads behind that complain at exit.
-    """
-    have, want = (
-        Counter(tuple(leaf.shape) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "shape"))
-        for tree in (saved, abstract_state)
-    )
-    if have != want:
-        lacking = ", ".join(map(str, want - have)) or "fewer"
-        raise UserError(
-            f"checkpoint {path} does not fit the config.json and tokenizer/ of its run: they ask "
-            f"for arrays of shape {lacking}"
-        )
-
-
-def _placed(leaf: Any) -> Any:
-    """An abstract array that says where it goes: else Orbax asks for the devices that saved it."""
-    if isinstance(leaf, jax.Array):
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
-    if isinstance(leaf, jax.ShapeDtypeStruct) and leaf.sharding is None:
-        here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=here)
-    return leaf
+        return [info.step in (newest, *self.steps) for info in checkpoints]

@@ -12,14 +12,20 @@ class Clock:
 
     Args:
       compile_seconds: reads the seconds compiled so far; they are left out of training.
+      idle_seconds: reads other seconds that are, such as those spent waiting for another run.
       past: what an earlier sitting of the same run had added up (`record`).
     """
 
     def __init__(
-        self, compile_seconds: Callable[[], float], past: dict[str, float] | None = None
+        self,
+        compile_seconds: Callable[[], float],
+        past: dict[str, float] | None = None,
+        *,
+        idle_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
         past = past or {}
         self._read_compile_seconds = compile_seconds
+        self._read_left_out = lambda: compile_seconds() + idle_seconds()
         self._past_compile_seconds = past.get("compile_seconds", 0.0)
         self.train_seconds = past.get("train_seconds", 0.0)
         self.wait_seconds = past.get("wait_seconds", 0.0)
@@ -34,11 +40,11 @@ class Clock:
 
     @contextlib.contextmanager
     def training(self) -> Iterator[None]:
-        """A section that counts as training, but for what it compiles."""
-        start, compiled = time.perf_counter(), self._read_compile_seconds()
+        """A section that counts as training, but for what is left out."""
+        start, left_out = time.perf_counter(), self._read_left_out()
         yield
         seconds = time.perf_counter() - start
-        self.train_seconds += seconds - (self._read_compile_seconds() - compiled)
+        self.train_seconds += seconds - (self._read_left_out() - left_out)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import logging
@@ -22,11 +23,13 @@ from attention.data.pipeline import train_iterator
 from attention.data.plan import TrainPlan
 from attention.data.streams import slots_per_row
 from attention.errors import UserError
-from attention.training.evaluate import Evaluator, start_multiple
+from attention.training.evaluate import Evaluator, Predictor, start_multiple
 from attention.training.optimizer import Hyper, make_hyper
 from attention.training.parallel import Parallel, make_parallel
 from attention.training.run_directory import RunDirectory
+from attention.training.shared import Shared
 from attention.training.state import ModelParts, TrainState, init_model, init_state
+from attention.training.step import make_train_step
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ class Experiment:
     total_steps: int
     hyper: Hyper
     parts: ModelParts  # the initial parameters
+    shared: Shared
 
     @property
     def data_hashes(self) -> dict[str, str]:
@@ -79,15 +83,35 @@ class Experiment:
     def evaluators(self) -> dict[str, Evaluator]:
         """What scores dev and test, as far as the data set has them."""
         return {
-            split: Evaluator(
-                self.task,
-                encode_for_evaluation(self.task, self.dataset.split(split), self.config),
-                self.config,
-                self.parallel,
-            )
+            split: self.shared.get(("evaluator", split), lambda split=split: self._evaluator(split))
             for split in ("dev", "test")
             if split in self.dataset.splits
         }
+
+    def _evaluator(self, split: str) -> Evaluator:
+        encoded = encode_for_evaluation(self.task, self.dataset.split(split), self.config)
+        return Evaluator(self.task, encoded, self.config, self.parallel)
+
+    def pure_step(self) -> Any:
+        """The training step before it is wrapped and compiled."""
+        optimizer = self.config.optimizer
+        return make_train_step(
+            self.parts.structure,
+            self.task.loss,
+            schedule=optimizer.schedule,
+            accumulation_steps=optimizer.accumulation_steps,
+            across=self.parallel.across,
+        )
+
+    def train_step(self) -> Any:
+        """The compiled `(state, batch, hyper) -> (state, metrics)`."""
+        return self.shared.get(
+            ("train step", self.parallel), lambda: self.parallel.train_step(self.pure_step())
+        )
+
+    def predictor(self) -> Predictor:
+        """What runs the model on a split."""
+        return self.shared.get("predictor", lambda: Predictor(self.task, self.parts, self.parallel))
 
     def iterator(self) -> Any:
         """The batches of the run from its first step, read ahead; it can be moved to a step."""
@@ -106,17 +130,28 @@ class Experiment:
         return jax.jit(init_state)(self.parts.params)
 
 
-def prepare(config: Any, run: RunDirectory, *, past_ends: Sequence[int] = ()) -> Experiment:
+def prepare(
+    config: Any,
+    run: RunDirectory,
+    *,
+    past_ends: Sequence[int] = (),
+    shared: Shared | None = None,
+    parallel: Any = None,
+) -> Experiment:
     """Builds the parts of a run; user errors surface here, before anything is compiled.
 
     Args:
       past_ends: where the run had ended before it was made longer (`TrainPlan.ends_before`).
+      shared: what earlier runs with this program have left.
+      parallel: how its steps are wrapped; None = as the config says.
     """
-    parallel = make_parallel(config.parallelism)
+    shared = shared or Shared()
+    if parallel is None:
+        parallel = shared.get("parallel", lambda: make_parallel(config.parallelism))
     check_divisible(config, parallel)
-    dataset = open_dataset(config)
-    task = open_task(config, run, dataset)
-    train = encode_for_training(task, dataset.split("train"), config)
+    dataset = shared.get("dataset", lambda: open_dataset(config))
+    task = open_task(config, run, dataset, shared=shared)
+    train = _training_split(config, task, dataset, shared)
     plan = make_plan(config, task, train, parallel, past_ends)
     total_steps = config.train_steps or plan.steps_in_epochs(config.train_epochs)
     parts = init_model(task.make_model, config.seed)
@@ -128,7 +163,9 @@ def prepare(config: Any, run: RunDirectory, *, past_ends: Sequence[int] = ()) ->
     hyper = make_hyper(
         config, total_steps=total_steps, warmup_steps=warmup_steps, rates=parts.rates
     )
-    return Experiment(config, run, parallel, dataset, task, train, plan, total_steps, hyper, parts)
+    return Experiment(
+        config, run, parallel, dataset, task, train, plan, total_steps, hyper, parts, shared
+    )
 
 
 def check_divisible(config: Any, parallel: Parallel) -> None:
@@ -153,14 +190,31 @@ def open_dataset(config: Any) -> Dataset:
     )
 
 
-def open_task(config: Any, run: RunDirectory, dataset: Dataset) -> Any:
+def open_task(
+    config: Any, run: RunDirectory, dataset: Dataset, *, shared: Shared | None = None
+) -> Any:
     """The task with the run's vocabulary; fitted on the training split the first time."""
     task_class = tasks.get(config.task).Task
     if run.has_tokenizer:
         return task_class.load(config, run.tokenizer)
-    task = task_class.fit(config, dataset.split("train"))
+    fitted = (shared or Shared()).get(
+        "vocabulary", lambda: task_class.fit(config, dataset.split("train"))
+    )
+    # The vocabulary of another run, perhaps, with the numbers of this one.
+    task = copy.copy(fitted)
+    task.config = config
     run.install_tokenizer(task.save)
     return task
+
+
+def _training_split(
+    config: Any, task: Any, dataset: Dataset, shared: Shared
+) -> EncodedSplit | EncodedEpochs:
+    def encode() -> EncodedSplit | EncodedEpochs:
+        return encode_for_training(task, dataset.split("train"), config)
+
+    drawn = config.data.get("subword_regularisation", 0.0)  # by the seed of the run
+    return encode() if drawn else shared.get("training split", encode)
 
 
 def make_plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,25 +13,46 @@ import numpy as np
 from attention import configuration
 from attention.data.streams import token_streams
 from attention.errors import Interrupted
+from attention.training import averaging
 from attention.training.checkpoint import Checkpoints
 from attention.training.clock import Clock
-from attention.training.evaluate import Evaluation, Predictor
+from attention.training.evaluate import Evaluation
 from attention.training.experiment import Experiment, prepare
-from attention.training.interrupt import interruptible
+from attention.training.interrupt import Interruption, interruptible
 from attention.training.metrics_log import MetricsLog
 from attention.training.peak import peak_flops
-from attention.training.result import Record, write_evaluation
+from attention.training.result import Averaged, Record, write_evaluation
 from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
+from attention.training.shared import Shared
 from attention.training.state import TrainState
-from attention.training.step import make_train_step
 from attention.training.window import Window
 
 log = logging.getLogger(__name__)
 
+# Called after each evaluation with the step and the metrics on dev; True: the run is not worth
+# going on with, and ends as "pruned".
+Pruner = Callable[[int, Mapping[str, float]], bool]
 
-def train(config: Any, workdir: str) -> dict[str, Any]:
+
+def train(
+    config: Any,
+    workdir: str,
+    *,
+    prune: Pruner | None = None,
+    shared: Shared | None = None,
+    parallel: Any = None,
+    interrupt: Interruption | None = None,
+) -> dict[str, Any]:
     """Trains a config in a run directory, or goes on where it stopped.
+
+    Args:
+      config: resolved.
+      workdir: the run directory.
+      prune: may end the run early.
+      shared: what earlier runs of this process have left for those like them.
+      parallel: how its steps are wrapped; None = as the config says.
+      interrupt: what says that the run is to stop; None = Ctrl-C and SIGTERM.
 
     Returns the content of `result.json`. Raises `UserError` for wrong input (also a directory that
     holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
@@ -41,14 +63,16 @@ def train(config: Any, workdir: str) -> dict[str, Any]:
         config = claim_directory(run, config)
         with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
             past_ends = checkpoints.newest_data_state().get("ends", ())
-        experiment = prepare(config, run, past_ends=past_ends)
+        if shared and not parallel:
+            shared.begin(configuration.program_of(config))
+        experiment = prepare(config, run, past_ends=past_ends, shared=shared, parallel=parallel)
         if result := run.completed(experiment.total_steps):
             log.info("already complete: %s", run.path)
             return result
         # Only from here on is there something to save before a signal ends the run.
         with (
-            interruptible() as interrupt,
-            contextlib.closing(Trainer(experiment, interrupt)) as trainer,
+            contextlib.nullcontext(interrupt) if interrupt else interruptible() as asked,
+            contextlib.closing(Trainer(experiment, asked, prune)) as trainer,
         ):
             return trainer.train()
 
@@ -72,24 +96,22 @@ def claim_directory(run: RunDirectory, config: Any) -> Any:
 class Trainer:
     """The moving parts of a run: state, data position, clock, logs, checkpoints."""
 
-    def __init__(self, experiment: Experiment, interrupt: Any) -> None:
+    def __init__(self, experiment: Experiment, interrupt: Any, prune: Pruner | None = None) -> None:
         self._x = experiment
         self._interrupt = interrupt
+        self._prune = prune
+        self._pruned = False
         self._parallel = experiment.parallel
         config = experiment.config
         self._hyper = self._parallel.place(experiment.hyper)
-        self._train_step = self._parallel.train_step(
-            make_train_step(
-                experiment.parts.structure,
-                experiment.task.loss,
-                schedule=config.optimizer.schedule,
-                accumulation_steps=config.optimizer.accumulation_steps,
-                across=self._parallel.across,
-            )
-        )
+        self._train_step = experiment.train_step()
         self._token_streams = token_streams(experiment.task.STREAMS)
-        self._predictor = Predictor(experiment.task, experiment.parts, self._parallel)
+        self._predictor = experiment.predictor()
+        # Another run may have compiled them already.
+        self._compiled_before = 0.0
+        self._compiled_before = self._compile_seconds()
         self._evaluators = experiment.evaluators()
+        averaging.check(config, self._evaluators)
         self._checkpoints = Checkpoints(
             experiment.run.checkpoints,
             best=experiment.run.best_of(f"eval/{experiment.task.METRICS[0]}"),
@@ -119,14 +141,19 @@ class Trainer:
             log.info("resuming at step %d of %d", self.step, x.total_steps)
             self._iterator.set_state(past["iterator"])
         self._window = Window(past.get("window"))
-        self._clock = Clock(self._compile_seconds, past.get("clock"))
+        self._clock = Clock(
+            self._compile_seconds,
+            past.get("clock"),
+            idle_seconds=lambda: self._train_step.idle_seconds,
+        )
         self.record = Record(x, self._clock)
         self._log = MetricsLog(x.run, total_steps=x.total_steps, resume_step=self.step)
         self._log_start = self._clock.record()
         self._pending: tuple[int, Any, int, int] | None = None
 
     def _compile_seconds(self) -> float:
-        return self._train_step.compile_seconds + self._predictor.compile_seconds
+        seconds = self._train_step.compile_seconds + self._predictor.compile_seconds
+        return seconds - self._compiled_before
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -153,10 +180,12 @@ class Trainer:
                 self._write_log()
             if self._due("eval"):
                 self._evaluate()
-            if self._due("checkpoint") or self.record.best_step == self.step:
+            if self._due("checkpoint") or self._is_kept:
                 self._save()
             self._stop_if_asked()
-        if self.step < self._x.total_steps:
+        if self._pruned:
+            log.info("pruned at step %d of %d", self.step, self._x.total_steps)
+        elif self.step < self._x.total_steps:
             log.info(
                 "stopping early at step %d: eval/%s has not risen since step %d, for "
                 "early_stopping_evaluations=%d evaluations",
@@ -166,7 +195,16 @@ class Trainer:
 
     @property
     def _at_the_end(self) -> bool:
-        return self.step >= self._x.total_steps or self.record.stopped_early
+        return self._pruned or self.step >= self._x.total_steps or self.record.stopped_early
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the checkpoint of this step is the best, or going to be averaged with others."""
+        return self.step in (self.record.best_step, *self._to_average)
+
+    @property
+    def _to_average(self) -> list[int]:
+        return averaging.last_evaluated(self._x.config, self.record.evaluated)
 
     def _due(self, what: str) -> bool:
         return self.step > 0 and (self._at_the_end or self.step % self._every[what] == 0)
@@ -215,6 +253,7 @@ class Trainer:
         self.record.add_evaluation(self.step, evaluation)
         self._x.run.write_samples(self.step, list(evaluator.lines(evaluation, limit=8)))
         self.record.write("running", self.step)
+        self._pruned = self._prune is not None and self._prune(self.step, evaluation.metrics)
 
     def _stop_if_asked(self) -> None:
         if self._interrupt.requested:
@@ -232,7 +271,8 @@ class Trainer:
             "clock": self._clock.record(),
         }
         state = self._parallel.one_copy(self._state)
-        self._checkpoints.save(self.step, state, position, best_step=self.record.best_step)
+        kept = {"best_step": self.record.best_step, "others": self._to_average}
+        self._checkpoints.save(self.step, state, position, **kept)
 
     def save_and_leave(self) -> None:
         """Saves the last finished step before the program ends early."""
@@ -246,13 +286,34 @@ class Trainer:
     def finish(self) -> dict[str, Any]:
         """Scores dev and test with the best checkpoint and writes the result."""
         self._checkpoints.wait()
+        if self._pruned and self.step < self._x.total_steps:
+            return self.record.write("pruned", self.step)
         at, params = self._best()
+        metrics = self._score(params, step=at)
+        averaged = self._average() if averaging.wanted(self._x.config) else None
+        return self.record.write(
+            "complete", self.step, best_step=at, metrics=metrics, averaged=averaged
+        )
+
+    def _score(
+        self, params: Any, *, step: int, averaged: Sequence[int] = ()
+    ) -> dict[str, dict[str, float]]:
+        """Scores dev and test, writes what came of it, and returns the metrics by split."""
         metrics: dict[str, dict[str, float]] = {}
         for split, evaluator in self._evaluators.items():
             evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
-            write_evaluation(self._x.run, evaluator, evaluation, split=split, step=at)
+            write_evaluation(
+                self._x.run, evaluator, evaluation, split=split, step=step, averaged=averaged
+            )
             metrics[split] = evaluation.metrics
-        return self.record.write("complete", self.step, best_step=at, metrics=metrics)
+        return metrics
+
+    def _average(self) -> Averaged:
+        """Scores the mean of the last evaluated checkpoints."""
+        abstract = self._parallel.abstract(self._x.initial_state())
+        steps, params = averaging.average(self._checkpoints, abstract, self._to_average)
+        placed = self._parallel.place(params)
+        return Averaged(steps, self._score(placed, step=steps[-1], averaged=steps))
 
     def _best(self) -> tuple[int, Any]:
         """The best step and its parameters, placed; the newest where nothing was scored."""

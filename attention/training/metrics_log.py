@@ -7,6 +7,7 @@ import logging
 import math
 import numbers
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -56,7 +57,7 @@ class MetricsLog:
         self._closing = contextlib.ExitStack()
         self._bar: tqdm.tqdm | None = None
         self._shown: dict[str, str] = {}
-        if sys.stderr.isatty() if terminal is None else terminal:
+        if _shows_bars() if terminal is None else terminal:
             self._bar = tqdm.tqdm(
                 total=total_steps, initial=resume_step, unit="step", file=sys.stderr
             )
@@ -113,6 +114,11 @@ class MetricsLog:
             self._shown.update({name: texts[name] for name in _MAIN_NUMBERS if name in texts})
             self._bar.set_postfix(self._shown, refresh=False)
             self.progress(step)
+
+
+def _shows_bars() -> bool:
+    """Runs in threads, several at once, have no bar."""
+    return sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
 
 
 def _is_number(value: Any) -> bool:

@@ -6,6 +6,7 @@ Everything else in the program is blind to the difference.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,28 +21,44 @@ from attention.training.step import Across
 DATA_AXIS = "data"
 
 
-class _Compiled:
+class Compiled:
     """Compiles ahead of time, once for each shape of batch, and counts the seconds."""
 
     def __init__(self, wrapped: Any, *, batch_argument: int) -> None:
         self._wrapped = wrapped
         self._batch_argument = batch_argument
         self._programs: dict[Any, Any] = {}
+        self._lock = threading.Lock()  # threads that share it compile once
         self.compile_seconds = 0.0
+        self.idle_seconds = 0.0  # it never waits for another run
 
     @property
     def num_programs(self) -> int:
         return len(self._programs)
 
+    @property
+    def memory_bytes(self) -> int:
+        """What the largest program takes on a device: arguments, results and between; 0 where the
+        compiler does not say."""
+        analyses = [program.memory_analysis() for program in self._programs.values()]
+        return max((_bytes(analysis) for analysis in analyses if analysis), default=0)
+
     def __call__(self, *arguments: Any) -> Any:
         batch = arguments[self._batch_argument]
         leaves, structure = jax.tree.flatten(batch)
         shape = (structure, tuple(leaf.shape for leaf in leaves))
-        if shape not in self._programs:
-            start = time.perf_counter()
-            self._programs[shape] = self._wrapped.lower(*arguments).compile()
-            self.compile_seconds += time.perf_counter() - start
+        with self._lock:
+            if shape not in self._programs:
+                start = time.perf_counter()
+                self._programs[shape] = self._wrapped.lower(*arguments).compile()
+                self.compile_seconds += time.perf_counter() - start
         return self._programs[shape](*arguments)
+
+
+def _bytes(analysis: Any) -> int:
+    sizes = (analysis.argument_size_in_bytes, analysis.output_size_in_bytes)
+    # Results that reuse the memory of arguments are counted in both.
+    return sum(sizes) + analysis.temp_size_in_bytes - analysis.alias_size_in_bytes
 
 
 class Jit:
@@ -78,7 +95,7 @@ class Jit:
         """Shapes, types and places of a saved tree, for restoring it onto these devices."""
         return _abstract(tree, self.replicated)
 
-    def train_step(self, step: Callable) -> _Compiled:
+    def train_step(self, step: Callable) -> Compiled:
         """Wraps `(state, batch, hyper) -> (state, metrics)`; the old state's memory is reused."""
         with_shardings = jax.jit(
             step,
@@ -86,16 +103,16 @@ class Jit:
             out_shardings=self.replicated,
             donate_argnums=0,
         )
-        return _Compiled(with_shardings, batch_argument=1)
+        return Compiled(with_shardings, batch_argument=1)
 
-    def predict_step(self, step: Callable) -> _Compiled:
+    def predict_step(self, step: Callable) -> Compiled:
         """Wraps `(params, batch, rates) -> outputs`."""
         with_shardings = jax.jit(
             step,
             in_shardings=(self.replicated, self.by_rows, self.replicated),
             out_shardings=self.by_rows,
         )
-        return _Compiled(with_shardings, batch_argument=1)
+        return Compiled(with_shardings, batch_argument=1)
 
     def to_host(self, outputs: Any) -> Any:
         """This process's rows of a prediction, as NumPy arrays in the same tree."""
@@ -140,14 +157,14 @@ class Pmap:
         """Shapes, types and place of a saved tree, for restoring it onto the first device."""
         return _abstract(tree, SingleDeviceSharding(jax.local_devices()[0]))
 
-    def train_step(self, step: Callable) -> _Compiled:
+    def train_step(self, step: Callable) -> Compiled:
         """Wraps the training step; sums cross the devices inside it."""
         wrapped = jax.pmap(step, axis_name=DATA_AXIS, donate_argnums=0)
-        return _Compiled(wrapped, batch_argument=1)
+        return Compiled(wrapped, batch_argument=1)
 
-    def predict_step(self, step: Callable) -> _Compiled:
+    def predict_step(self, step: Callable) -> Compiled:
         """Wraps `(params, batch, rates) -> outputs`."""
-        return _Compiled(jax.pmap(step, axis_name=DATA_AXIS), batch_argument=1)
+        return Compiled(jax.pmap(step, axis_name=DATA_AXIS), batch_argument=1)
 
     def to_host(self, outputs: Any) -> Any:
         """This process's rows of a prediction: each [devices b/devices …] becomes [b …]."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -26,6 +26,13 @@ from attention.training.run_directory import RunDirectory
 from attention.training.state import count_parameters
 
 _VERSIONED = ("jax", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
+
+
+class Averaged(NamedTuple):
+    """The mean of several checkpoints, scored."""
+
+    steps: Sequence[int]
+    metrics: Mapping[str, Mapping[str, float]]  # by split
 
 
 class Record:
@@ -47,6 +54,11 @@ class Record:
 
     def has_evaluated(self, step: int) -> bool:
         return step in self._evaluated
+
+    @property
+    def evaluated(self) -> Collection[int]:
+        """The steps that dev was scored at."""
+        return self._evaluated.keys()
 
     @property
     def best_step(self) -> int | None:
@@ -91,12 +103,14 @@ class Record:
         *,
         best_step: int | None = None,
         metrics: Mapping[str, Mapping[str, float]] | None = None,
+        averaged: Averaged | None = None,
     ) -> dict[str, Any]:
         """Writes result.json and returns what it holds.
 
         Args:
           best_step, metrics: at the end, the checkpoint that was scored and its metrics by split;
             before, the best evaluation so far stands for dev.
+          averaged: what is scored besides, in a run that averages checkpoints.
         """
         x, config, clock = self._x, self._x.config, self._clock
         logged = self._evaluated.get(self.best_step, {}) if self.best_step is not None else {}
@@ -136,6 +150,12 @@ class Record:
             "eval_hash": eval_hash(x),
             "versions": versions(),
         }
+        if averaged is not None:
+            result["average"] = {
+                "steps": list(averaged.steps),
+                "eval": self._scores(averaged.metrics.get("dev", {})),
+                "test": self._scores(averaged.metrics.get("test", {})),
+            }
         x.run.write_result(result)
         return result
 
@@ -163,16 +183,35 @@ def versions() -> dict[str, str]:
 
 
 def write_evaluation(
-    run: RunDirectory, evaluator: Evaluator, evaluation: Evaluation, *, split: str, step: int
+    run: RunDirectory,
+    evaluator: Evaluator,
+    evaluation: Evaluation,
+    *,
+    split: str,
+    step: int,
+    averaged: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Writes eval/<split>-<step>.json, and predictions (and references) in file order."""
+    """Writes eval/<split>-<step>.json, and predictions (and references) in file order.
+
+    Args:
+      averaged: the steps of which the parameters are the mean; the name is then
+        eval/<split>-average-<step>, of the last of them.
+    """
     numbers = {"split": split, "step": step, **evaluation.metrics, **evaluation.counts}
     summary = {**numbers, **evaluator.details(evaluation)}
+    if averaged:
+        summary["averaged_steps"] = list(averaged)
     texts = {"predictions": list(evaluator.lines(evaluation))}
     if references := evaluator.references():
         texts["references"] = references
-    run.write_evaluation(f"{split}-{step}", summary, texts)
+    run.write_evaluation(evaluation_name(summary), summary, texts)
     return summary
+
+
+def evaluation_name(summary: Mapping[str, Any]) -> str:
+    """The name of an evaluation's files, without their endings."""
+    average = "average-" if "averaged_steps" in summary else ""
+    return f"{summary['split']}-{average}{summary['step']}"
 
 
 def _without_prefix(row: dict[str, float], prefix: str) -> dict[str, float]:
@@ -182,11 +221,10 @@ def _without_prefix(row: dict[str, float], prefix: str) -> dict[str, float]:
 def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
     """What was written, and what to type next."""
     where = run.path_as_given
-    scores = [
-        f"  {split:5} " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        for split, metrics in (("dev", result["eval"]), ("test", result["test"]))
-        if metrics
-    ]
+    scores = [*_score_lines(result)]
+    if average := result.get("average"):
+        steps = ", ".join(map(str, average["steps"]))
+        scores += [f"the mean of the checkpoints {steps}:", *_score_lines(average)]
     written = sorted(entry.name for entry in run.path.iterdir() if not entry.name.startswith("."))
     python = _python_as_typed()
     split = "test" if result["test"] else "dev"
@@ -201,6 +239,13 @@ def closing_words(run: RunDirectory, result: dict[str, Any]) -> str:
             f"  {python} predict.py --workdir={where} < your_text.txt",
         ]
     )
+
+
+def _score_lines(scores: Mapping[str, Any]) -> Iterator[str]:
+    for split, metrics in (("dev", scores["eval"]), ("test", scores["test"])):
+        if metrics:
+            line = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+            yield f"  {split:5} {line}"
 
 
 def _python_as_typed() -> str:

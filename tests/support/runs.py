@@ -39,9 +39,16 @@ def small_overrides(folder: Path, **overrides: Any) -> dict[str, Any]:
     return {**SMALL, **write_treebank(folder), **given}
 
 
-def small_config(folder: Path, **overrides: Any) -> Any:
-    """The config of such a run; `model__dim=8` sets model.dim."""
-    return configuration.load_config(SPEC, small_overrides(folder, **overrides))
+def small_config(folder: Path, *, spec: str = "", **overrides: Any) -> Any:
+    """The config of such a run; `model__dim=8` sets model.dim.
+
+    Args:
+      folder: where the treebank is written.
+      spec: more of the config's argument, such as "variant=rnn".
+      overrides: of the config.
+    """
+    whole = f"{SPEC},{spec}" if spec else SPEC
+    return configuration.load_config(whole, small_overrides(folder, **overrides))
 
 
 def flags(overrides: dict[str, Any]) -> list[str]:

@@ -1,0 +1,69 @@
+"""The training step of several runs at once: `jax.vmap` of the one step over states and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from attention.training.parallel import DATA_AXIS, Compiled, Jit
+from attention.training.step import Batch
+
+
+class MappedStep:
+    """The training step mapped over a fixed number of runs.
+
+    Args:
+      step: `(state, batch, hyper) -> (state, metrics)` of one run.
+      base: whose devices share out the rows of a batch.
+    """
+
+    def __init__(self, step: Callable, base: Jit) -> None:
+        self._mesh = base.mesh
+        self._with_one_batch = _mapped(step, batch_axis=None)
+        self._with_own_batches = _mapped(step, batch_axis=0)
+
+    @property
+    def compile_seconds(self) -> float:
+        return self._with_one_batch.compile_seconds + self._with_own_batches.compile_seconds
+
+    def __call__(self, states: Any, batches: Sequence[Batch], hypers: Any) -> tuple[Any, Any]:
+        """Takes a step of all runs.
+
+        Args:
+          states: with a leading axis of runs; their memory is reused.
+          batches: on the host, one a run; where all are equal, one is placed and serves all.
+          hypers: with a leading axis of runs.
+        """
+        if _all_equal(batches):
+            program, batch, rows = self._with_one_batch, batches[0], PartitionSpec(DATA_AXIS)
+        else:
+            program, rows = self._with_own_batches, PartitionSpec(None, DATA_AXIS)
+            batch = jax.tree.map(lambda *arrays: np.stack(arrays), *batches)
+        return program(states, jax.device_put(batch, NamedSharding(self._mesh, rows)), hypers)
+
+
+def _mapped(step: Callable, *, batch_axis: int | None) -> Compiled:
+    mapped = jax.jit(jax.vmap(step, in_axes=(0, batch_axis, 0)), donate_argnums=0)
+    return Compiled(mapped, batch_argument=1)
+
+
+def _all_equal(batches: Sequence[Batch]) -> bool:
+    first = jax.tree.leaves(batches[0])
+    return all(all(map(np.array_equal, first, jax.tree.leaves(other))) for other in batches[1:])
+
+
+@jax.jit
+def stack(*trees: Any) -> Any:
+    """Joins trees of equal shapes on a new leading axis of runs."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@jax.jit
+def take(tree: Any, index: Any) -> Any:
+    """Returns the part of one run."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)

@@ -1,0 +1,111 @@
+"""Trains several configs at once that differ only in numbers, by mapping one program over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+
+from attention import configuration
+from attention.configuration.fields import leaves
+from attention.errors import UserError
+from attention.training.checkpoint import Checkpoints
+from attention.training.interrupt import interruptible
+from attention.training.loop import Pruner, train
+from attention.training.parallel import Jit
+from attention.training.run_directory import RunDirectory
+from attention.training.runtime import set_up_runtime
+from attention.training.shared import Shared
+from attention.training.together import Member, Together
+
+
+class Outcome(NamedTuple):
+    """How one of the runs ended: one of the two is None."""
+
+    result: Mapping[str, Any] | None  # the content of result.json
+    error: Exception | None
+
+
+def train_together(
+    configs: Sequence[Any],
+    workdirs: Sequence[str],
+    *,
+    prune: Sequence[Pruner | None] | None = None,
+    shared: Shared | None = None,
+) -> list[Outcome]:
+    """Trains runs at once, each in its own directory; what happens to one does not touch the rest.
+
+    Args:
+      configs: resolved; they may differ in numbers alone.
+      workdirs: a run directory for each. All must be new, or stand at the same step.
+      prune: for each run, what may end it early.
+      shared: what earlier runs of this process have left for those like them.
+
+    Raises:
+      UserError: configs that cannot run together, with the first key that stands in the way.
+    """
+    check_alike(configs)
+    _check_same_step(workdirs)
+    set_up_runtime(configs[0])
+    shared = shared or Shared()
+    shared.begin(configuration.program_of(configuration.choose_implementation(configs[0])))
+    together = Together(shared.get("parallel", Jit), len(configs), shared)
+    pruners = prune or [None] * len(configs)
+    with interruptible() as interrupt, ThreadPoolExecutor(len(configs)) as pool:
+
+        def one(config: Any, workdir: str, pruner: Pruner | None, member: Member) -> Outcome:
+            threading.current_thread().name = workdir
+            try:
+                options = {"shared": shared, "parallel": member, "interrupt": interrupt}
+                return Outcome(train(config, workdir, prune=pruner, **options), None)
+            except Exception as error:
+                return Outcome(None, error)
+            finally:
+                member.leave()
+
+        return list(pool.map(one, configs, workdirs, pruners, together.members()))
+
+
+def check_alike(configs: Sequence[Any]) -> None:
+    """Raises UserError unless the configs can be trained by one program at once."""
+    first = dict(leaves(configs[0]))
+    for config in configs[1:]:
+        other = dict(leaves(config))
+        for key in sorted(first.keys() | other.keys()):
+            a, b = first.get(key), other.get(key)
+            if not configuration.same_program(key, a, b):
+                raise UserError(
+                    f"{key}={a!r} and {key}={b!r} need programs of their own: runs that train at "
+                    "once may differ in numbers alone (seed, learning rate, dropout, …)"
+                )
+    if configs[0].parallelism != "jit":
+        raise UserError("parallelism=pmap: runs train at once with parallelism=jit alone")
+    if jax.process_count() > 1:
+        raise UserError("runs train at once in one process; several hosts have trials of their own")
+    orders = {_order_seed(config) for config in configs}
+    if len(orders) > 1 and configs[0].data.pack != "always":
+        raise UserError(
+            "without packing each order of the data has batches of its own shapes: set "
+            "data.order_seed to one number for all, or data.pack=always"
+        )
+
+
+def _order_seed(config: Any) -> int:
+    return config.seed if config.data.order_seed is None else config.data.order_seed
+
+
+def _check_same_step(workdirs: Sequence[str]) -> None:
+    """Runs that stand at different steps would need batches of different epochs and shapes."""
+    steps = {workdir: newest_step(workdir) for workdir in workdirs}
+    if len(set(steps.values())) > 1:
+        listed = ", ".join(f"{workdir} at {step}" for workdir, step in steps.items())
+        raise UserError(f"runs that train at once must stand at the same step: {listed}")
+
+
+def newest_step(workdir: str) -> int:
+    """The step of a run's newest whole checkpoint; 0 where there is none."""
+    with Checkpoints(RunDirectory(workdir).checkpoints, read_only=True) as checkpoints:
+        return max(checkpoints.steps(), default=0)

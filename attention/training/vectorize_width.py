@@ -1,0 +1,95 @@
+"""How many runs train best at once on this machine: what fits, and a short measurement."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from typing import Any, cast
+
+import jax
+
+from attention import configuration
+from attention.training.experiment import Experiment, prepare
+from attention.training.mapped import MappedStep, stack
+from attention.training.parallel import Jit
+from attention.training.run_directory import RunDirectory
+from attention.training.runtime import set_up_runtime
+from attention.training.shared import Shared
+from attention.training.step import Batch
+
+log = logging.getLogger(__name__)
+
+_STEPS = 5  # timed; one more warms up
+_SHARE_OF_MEMORY = 0.8
+_WORTH_IT = 0.97  # each doubling must take this share of the time a run, or less
+
+
+def choose_width(config: Any, *, most: int, shared: Shared) -> int:
+    """Returns how many runs like this one to train at once, a power of 2.
+
+    It doubles the number as long as that makes a step cheaper for each run, and logs what it
+    measured. The programs it compiles are kept in `shared`, for the runs themselves.
+
+    Args:
+      config: of one of the runs, resolved.
+      most: the number of runs there are.
+      shared: what runs with this program share.
+    """
+    set_up_runtime(config)
+    config = configuration.choose_implementation(config)
+    shared.begin(configuration.program_of(config))
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunDirectory(folder)
+        run.create()
+        base = shared.get("parallel", Jit)
+        experiment = prepare(config, run, shared=shared, parallel=base)
+        best, width = 1, 1
+        batch = next(experiment.iterator())
+        seconds = {1: _seconds_alone(experiment, batch)}
+        while 2 * width <= most and _fits(experiment, 2 * width):
+            width *= 2
+            seconds[width] = _seconds_at_once(experiment, batch, width) / width
+            if seconds[width] > _WORTH_IT * seconds[best]:
+                break
+            best = width
+    listed = ", ".join(f"{1e3 * value:.3g} ms at {number}" for number, value in seconds.items())
+    log.info("--vectorize=auto: %d at once (a step of one run takes %s)", best, listed)
+    return best
+
+
+def _seconds_alone(x: Experiment, batch: Batch) -> float:
+    step = x.train_step()
+    placed, hyper = x.parallel.place_batch(batch), x.parallel.place(x.hyper)
+    state = x.parallel.place(x.initial_state())
+    return _timed(lambda state: step(state, placed, hyper), state)
+
+
+def _seconds_at_once(x: Experiment, batch: Batch, width: int) -> float:
+    base = cast(Jit, x.parallel)
+    step = x.shared.get(("mapped step", width), lambda: MappedStep(x.pure_step(), base))
+    batches = [batch] * width
+    hypers = stack(*[x.parallel.place(x.hyper)] * width)
+    states = stack(*[x.parallel.place(x.initial_state())] * width)
+    return _timed(lambda states: step(states, batches, hypers), states)
+
+
+def _timed(step: Any, state: Any) -> float:
+    """The least seconds of some steps, each waited for."""
+    least = float("inf")
+    for number in range(_STEPS + 1):
+        start = time.perf_counter()
+        state, _ = jax.block_until_ready(step(state))
+        if number:
+            least = min(least, time.perf_counter() - start)
+    return least
+
+
+def _fits(x: Experiment, width: int) -> bool:
+    """Whether so many runs fit into memory: what one takes, measured, times their number."""
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    limit = statistics.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
+        "SC_PHYS_PAGES"
+    )
+    return width * x.train_step().memory_bytes <= _SHARE_OF_MEMORY * limit

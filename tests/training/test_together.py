@@ -1,0 +1,164 @@
+"""Runs that train at once: each is what it is alone, and none touches another."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from support.runs import losses, metrics_rows, saved_arrays, small_config
+
+from attention import variants
+from attention.errors import Failure, Interrupted, UserError
+from attention.training import loop
+from attention.training.shared import Shared
+from attention.training.vectorize import check_alike, train_together
+
+# Numbers alone, one of each kind.
+POINTS = (
+    {"optimizer__learning_rate": 3e-3, "seed": 1},
+    {"optimizer__learning_rate": 1e-3, "seed": 2, "model__dropout_rate": 0.3},
+    {"optimizer__weight_decay": 0.3, "label_smoothing": 0.1, "optimizer__warmup_steps": 3},
+)
+SAME_ORDER = {"data__order_seed": 5, "model__dropout_rate": 0.1}
+
+
+def configs(folder, points=POINTS, **common):
+    return [small_config(folder / "data", **{**SAME_ORDER, **common, **point}) for point in points]
+
+
+def workdirs(folder, number=3):
+    return [str(folder / f"run{index}") for index in range(number)]
+
+
+def close(ours, theirs) -> bool:
+    return len(ours) == len(theirs) and ours == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The losses of each point trained by itself, and what the runs shared."""
+    folder, shared = tmp_path_factory.mktemp("alone"), Shared()
+    results = [
+        loop.train(config, workdir, shared=shared)
+        for config, workdir in zip(configs(folder), workdirs(folder), strict=True)
+    ]
+    return folder, [losses(folder / f"run{index}") for index in range(len(POINTS))], results
+
+
+def test_runs_one_after_the_other_share_a_program(alone):
+    _, _, results = alone
+    first, *others = results
+    assert first["compile_seconds"] > 0
+    assert [result["compile_seconds"] for result in others] == [0, 0]
+
+
+def test_a_shared_program_changes_nothing(alone, tmp_path):
+    _, expected, results = alone
+    config = configs(tmp_path)[1]
+    result = loop.train(config, str(tmp_path / "run"))
+    assert losses(tmp_path / "run") == expected[1]
+    assert result["eval"] == results[1]["eval"] and result["test"] == results[1]["test"]
+
+
+def test_each_run_is_what_it_is_alone(alone, tmp_path):
+    folder, expected, results = alone
+    shared = Shared()
+    outcomes = train_together(configs(tmp_path), workdirs(tmp_path), shared=shared)
+    for index, outcome in enumerate(outcomes):
+        assert outcome.error is None
+        assert close(losses(tmp_path / f"run{index}"), expected[index])
+        assert outcome.result["status"] == "complete"
+        assert outcome.result["eval"]["loss"] == pytest.approx(results[index]["eval"]["loss"], 1e-3)
+        step = outcome.result["best_step"]
+        ours = saved_arrays(tmp_path / f"run{index}", step)
+        theirs = saved_arrays(folder / f"run{index}", results[index]["best_step"])
+        assert {k: v.shape for k, v in ours.items()} == {k: v.shape for k, v in theirs.items()}
+    assert len({tuple(losses(tmp_path / f"run{index}")) for index in range(len(POINTS))}) == 3
+    short = configs(tmp_path, train_steps=1, optimizer__clip_norm=2.0)
+    for outcome in train_together(short, workdirs(tmp_path / "more"), shared=shared):
+        assert outcome.result["compile_seconds"] == 0
+
+
+def test_each_may_have_its_own_order_of_the_data(tmp_path):
+    common = {"data__order_seed": None, "data__pack": "always", "train_steps": 6}
+    made = configs(tmp_path, **common)
+    train_together(made[:2], workdirs(tmp_path, number=2))
+    loop.train(made[1], str(tmp_path / "alone"))
+    assert close(losses(tmp_path / "run1"), losses(tmp_path / "alone"))
+    padding = [
+        [row.get("train/padding_fraction") for row in metrics_rows(tmp_path / f"run{index}")]
+        for index in range(2)
+    ]
+    assert padding[0] != padding[1]
+
+
+def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path):
+    _, expected, _ = alone
+    made = configs(tmp_path, ({"optimizer__learning_rate": 1e30, "seed": 1}, *POINTS[1:]))
+    pruners = [None, lambda step, metrics: step >= 6, None]
+    lost, pruned, whole = train_together(made, workdirs(tmp_path), prune=pruners)
+    assert isinstance(lost.error, Failure) and "the loss is" in str(lost.error)
+    assert pruned.result["status"] == "pruned" and pruned.result["step"] == 6
+    assert whole.result["status"] == "complete"
+    assert close(losses(tmp_path / "run1"), expected[1][:6])
+    assert close(losses(tmp_path / "run2"), expected[2])
+
+
+def test_a_signal_saves_all_and_the_same_call_goes_on(alone, tmp_path):
+    _, expected, _ = alone
+
+    def stop(step, metrics):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    made = configs(tmp_path)
+    stopped = train_together(made, workdirs(tmp_path), prune=[stop, None, None])
+    assert all(isinstance(outcome.error, Interrupted) for outcome in stopped)
+    ended = train_together(made, workdirs(tmp_path))
+    assert all(outcome.error is None for outcome in ended)
+    for index in range(len(POINTS)):
+        assert close(losses(tmp_path / f"run{index}"), expected[index])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "key"),
+    [
+        ({"model__dim": 16}, {"model__dim": 32}, "model.dim"),
+        ({"model__dropout_rate": 0.0}, {"model__dropout_rate": 0.1}, "model.dropout_rate"),
+        ({"optimizer__schedule": "cosine"}, {"optimizer__schedule": "constant"}, "schedule"),
+        ({"data__pack": "never", "data__order_seed": 1}, {"data__pack": "never"}, "order_seed"),
+        ({"parallelism": "pmap"}, {"parallelism": "pmap"}, "parallelism"),
+    ],
+)
+def test_runs_that_need_programs_of_their_own_are_refused_by_key(tmp_path, first, second, key):
+    with pytest.raises(UserError, match=key):
+        check_alike(configs(tmp_path, (first, second)))
+
+
+def test_runs_at_different_steps_are_refused(alone, tmp_path):
+    made = configs(tmp_path)[:2]
+    loop.train(made[0], str(tmp_path / "run0"))
+    with pytest.raises(UserError, match=r"same step: .*run0 at 12, .*run1 at 0"):
+        train_together(made, workdirs(tmp_path, number=2))
+
+
+QUICK = ("sliding_window", "rnn")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in variants.names()
+        if {"bidirectional", "causal"} & variants.get(name).MODES
+    ],
+)
+def test_every_variant_trains_at_once(tmp_path, name):
+    own = {"train_steps": 4, "data__pack": "auto", "spec": f"variant={name}"}
+    points = ({"seed": 1}, {"seed": 2, "optimizer__learning_rate": 1e-3})
+    made = configs(tmp_path, points, **own)
+    outcomes = train_together(made, workdirs(tmp_path, number=2))
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    loop.train(made[1], str(tmp_path / "alone"))
+    assert close(losses(tmp_path / "run1"), losses(tmp_path / "alone"))
