@@ -8,6 +8,7 @@ from attention import command
 
 def main(arguments: argparse.Namespace) -> None:
     from attention.tools.evaluating import evaluate  # imports jax: --help does without
+    from attention.training.result import evaluation_name
 
     summary = evaluate(
         arguments.workdir,
@@ -16,7 +17,7 @@ def main(arguments: argparse.Namespace) -> None:
         data=arguments.data,
         eval_batch_size=arguments.eval_batch_size,
     )
-    name = f"{summary['split']}-{summary['step']}"
+    name = evaluation_name(summary)
     print(f"wrote {arguments.workdir}/eval/{name}.json and {name}.predictions.txt")
     print(json.dumps(summary))
 
@@ -29,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--workdir", required=True, metavar="FOLDER", help="the run directory")
     parser.add_argument("--split", default="test", choices=["dev", "test"])
-    parser.add_argument("--checkpoint", default="best", metavar="best|latest|STEP")
+    parser.add_argument("--checkpoint", default="best", metavar="best|latest|average|STEP")
     parser.add_argument("--data", metavar="FILE[,FILE]", help="files to score in place of a split")
     parser.add_argument("--eval_batch_size", type=int, metavar="N", help="rows of a batch")
     return parser

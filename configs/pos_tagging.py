@@ -2,6 +2,7 @@
 
     python train.py --config=configs/pos_tagging.py --workdir=runs/pos
     python train.py --config=configs/pos_tagging.py:size=tiny,seed=1 --workdir=runs/tiny
+    python sweep.py --config=configs/pos_tagging.py:size=tiny --workdir=sweeps/rates --workers=2
     python train.py --config=configs/pos_tagging.py:dataset=files --workdir=runs/mine \
         --config.data.train_path=train.conllu --config.data.eval_path=dev.conllu
 
@@ -17,12 +18,12 @@ Hardware, time and the score to expect of each size: see docs/results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
 from attention.configuration.fields import optional
+from attention.configuration.points import Point, grid
 from configs import common
 
 
@@ -132,8 +133,11 @@ def _data(size: _Size) -> ConfigDict:
     return data
 
 
-def sweep() -> Iterator[dict[str, Any]]:
-    """Yields learning rates around the default, each with three seeds."""
-    for learning_rate in (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2):
-        for seed in (0, 1, 2):
-            yield {"arg": f"seed={seed}", "optimizer.learning_rate": learning_rate}
+def sweep() -> list[Point]:
+    """Returns learning rates around the default, each with three seeds."""
+    return grid(
+        {
+            "optimizer.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2),
+            "arg.seed": (0, 1, 2),
+        }
+    )

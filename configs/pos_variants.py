@@ -1,7 +1,7 @@
 """Every exact variant as a part-of-speech tagger, with equal budgets: a study.
 
     python train.py --config=configs/pos_variants.py:variant=l2,seed=1 --workdir=runs/l2-1
-    python docs/results/variants/run.py     # all of it
+    python sweep.py --config=configs/pos_variants.py --workdir=sweeps/variants     # all of it
 
 A small encoder on the Turkish treebank, the same for each variant: the same steps, learning rate
 and dropout, chosen for none of them. The parameters of the encoder are equal within 5 %: where a
@@ -14,11 +14,11 @@ Arguments: variant= (default scaled_dot), dataset=, seed=.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from ml_collections import ConfigDict
 
+from attention.configuration.points import Point, grid
 from configs import common, pos_tagging
 
 SEEDS = (0, 1, 2)
@@ -53,11 +53,10 @@ def get_config(arg: str = "") -> ConfigDict:
     return config.lock()
 
 
-def sweep() -> Iterator[dict[str, Any]]:
-    """Yields every variant that can encode with three seeds, one seed of all before the next."""
+def sweep() -> list[Point]:
+    """Returns every variant that can encode with three seeds, one seed of all before the next."""
     from attention import variants
 
-    for seed in SEEDS:
-        for variant in variants.names():
-            if {"bidirectional", "causal"} & variants.get(variant).MODES:
-                yield {"arg": f"variant={variant},seed={seed}"}
+    encoders = {"bidirectional", "causal"}
+    names = [name for name in variants.names() if encoders & variants.get(name).MODES]
+    return grid({"arg.seed": SEEDS, "arg.variant": names})

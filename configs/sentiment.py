@@ -2,6 +2,7 @@
 
     python train.py --config=configs/sentiment.py --workdir=runs/sentiment
     python train.py --config=configs/sentiment.py:size=tiny,seed=1 --workdir=runs/tiny
+    python sweep.py --config=configs/sentiment.py:size=tiny --workdir=sweeps/sentiment --workers=2
     python train.py --config=configs/sentiment.py:dataset=imdb --workdir=runs/imdb
     python train.py --config=configs/sentiment.py:dataset=files --workdir=runs/mine \
         --config.data.train_path=train.tsv --config.data.eval_path=dev.tsv
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from attention.configuration.fields import optional
+from attention.configuration.search_space import Choice, Halving, Real, SearchSpace
 from configs import common
 
 
@@ -114,3 +116,17 @@ def _data(size: _Size, max_length: int) -> ConfigDict:
     # Above 0: each epoch draws another segmentation of each text, the flatter the smaller.
     data.subword_regularisation = 0.0
     return data
+
+
+def sweep() -> SearchSpace:
+    """Returns the numbers that decide most here, a small data set: rate, dropout and pooling."""
+    return SearchSpace(
+        {
+            "optimizer.learning_rate": Real(3e-4, 1e-2, log=True),
+            "model.dropout_rate": Real(0.0, 0.6),
+            "model.word_dropout_rate": Choice(0.0, 0.1, 0.2),
+            "model.pooling": Choice("mean", "max", "attention"),
+        },
+        trials=24,
+        pruning=Halving(),
+    )

@@ -131,6 +131,8 @@ def get_config(arg: str = "") -> ConfigDict:
     config.train_epochs = None
     config.train_steps = size.train_steps
     config.label_smoothing = 0.1
+    # Above 0: so many of the last evaluated checkpoints stay, and in the end their mean is scored.
+    config.average_checkpoints = 0
     config.optimizer.learning_rate = size.learning_rate
     config.optimizer.schedule = "inverse_sqrt"
     config.optimizer.warmup_steps = size.warmup_steps
@@ -142,6 +144,10 @@ def get_config(arg: str = "") -> ConfigDict:
     config.decode.length_penalty = 0.6
     config.decode.max_length = size.max_length  # tokens of a hypothesis, its end counted
     config.decode.use_cache = True
+    config.decode.temperature = 0.0  # above 0: a hypothesis is drawn, and beam_size must be 1
+    config.decode.top_k = 0  # draw from that many most probable tokens; 0: from all
+    config.decode.top_p = 1.0  # draw from the fewest that have this much probability; 1: from all
+    config.decode.seed = 0  # of the draws
     config.score = ConfigDict()
     config.score.tokenizer = "auto"  # of sacreBLEU: by the target language
     config.score.lowercase = False
@@ -209,6 +215,7 @@ def _data(size: _Size, dataset: str) -> ConfigDict:
     data.target_language = optional(target, str)
     data.tokenizer = "sentencepiece"  # or words, characters, bytes
     data.vocab_size = size.vocab_size
+    data.tokenizer_texts = 1_000_000  # SentencePiece is trained on at most so many, at random
     data.shared_vocabulary = True
     data.lowercase = False
     # Above 0: each epoch draws other segmentations, the flatter the smaller.

@@ -78,3 +78,12 @@ def check_sampling(*, temperature: float, top_k: int | None, top_p: float | None
         check_count("top_k", top_k)
     if top_p is not None and not (_is_number(top_p) and 0 < top_p <= 1):
         raise UserError(f"decode.top_p is {top_p!r}; it must be in (0, 1] (1 keeps every token)")
+
+
+def check_one_way(*, temperature: float, beam_size: int) -> None:
+    """Raises UserError where targets are to be both drawn and searched for."""
+    if temperature and beam_size != 1:
+        raise UserError(
+            f"decode.temperature={temperature} draws targets, and decode.beam_size={beam_size} "
+            "searches for them: set decode.beam_size to 1, or decode.temperature to 0"
+        )

@@ -13,6 +13,13 @@ from attention.errors import UserError, did_you_mean
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 
 
+class Signatures(NamedTuple):
+    """How scores are computed, in sacreBLEU's words."""
+
+    bleu: str
+    chrf: str
+
+
 class Scores(NamedTuple):
     """Corpus scores, of 100, and how they were computed."""
 
@@ -60,3 +67,10 @@ def score_translations(
         bleu.get_signature().format(),
         chrf.get_signature().format(),
     )
+
+
+def signatures(*, tokenize: str = "13a", lowercase: bool = False) -> Signatures:
+    """Returns the signatures that `score_translations` with the same options gives."""
+    # sacreBLEU counts the references when it scores; the lines of a split would give the same.
+    scores = score_translations([""], [""], tokenize=tokenize, lowercase=lowercase)
+    return Signatures(scores.bleu_signature, scores.chrf_signature)

@@ -79,13 +79,7 @@ class DecoderBlock(Sublayers):
         positions: Int[Array, "#b t"],
         rngs: nnx.Rngs | None,
     ) -> Float[Array, "b t d"]:
-        y = self.self_attention(
-            self.before(x, self.self_attention_norm),
-            segment_ids=segment_ids,
-            positions=positions,
-            rngs=rngs,
-        )
-        x = self.after(x, y, self.self_attention_norm, rngs)
+        x = self._after_self_attention(x, segment_ids, positions, rngs)
         y = self.cross_attention(
             self.before(x, self.cross_attention_norm),
             context=memory.states,
@@ -95,6 +89,32 @@ class DecoderBlock(Sublayers):
         )
         x = self.after(x, y, self.cross_attention_norm, rngs)
         return self.after(x, self.mlp(self.before(x, self.mlp_norm)), self.mlp_norm, rngs)
+
+    def alignments(
+        self,
+        x: Float[Array, "b t d"],
+        memory: Memory,
+        *,
+        segment_ids: Int[Array, "b t"],
+        positions: Int[Array, "#b t"],
+    ) -> Float[Array, "b n t s"]:
+        """Returns the weights of attention to the memory in a call with the same arguments."""
+        x = self._after_self_attention(x, segment_ids, positions, None)
+        return self.cross_attention.weights(
+            self.before(x, self.cross_attention_norm),
+            context=memory.states,
+            segment_ids=segment_ids,
+            context_segment_ids=memory.segment_ids,
+        )
+
+    def _after_self_attention(self, x, segment_ids, positions, rngs):
+        y = self.self_attention(
+            self.before(x, self.self_attention_norm),
+            segment_ids=segment_ids,
+            positions=positions,
+            rngs=rngs,
+        )
+        return self.after(x, y, self.self_attention_norm, rngs)
 
     def init_cache(self, memory: Memory, max_length: int) -> BlockCache:
         """Returns the caches before the first of up to max_length tokens."""
@@ -180,6 +200,23 @@ class Decoder(Stack):
         for block in self.blocks:
             x = block(x, memory, segment_ids=segment_ids, positions=positions, rngs=rngs)
         return self.leave(x)
+
+    def alignments(
+        self,
+        x: Float[Array, "b t d"],
+        memory: Memory,
+        *,
+        segment_ids: Int[Array, "b t"],
+        positions: Int[Array, "#b t"] | None = None,
+    ) -> Float[Array, "b n t s"]:
+        """Returns the last block's weights of attention to the memory; arguments as in a call."""
+        if positions is None:
+            positions = segments.default_positions(x.shape[1], segment_ids)
+        x = self.enter(x, positions)
+        *before, last = self.blocks
+        for block in before:
+            x = block(x, memory, segment_ids=segment_ids, positions=positions, rngs=None)
+        return last.alignments(x, memory, segment_ids=segment_ids, positions=positions)
 
     def start(self, memory: Memory, max_length: int) -> DecoderState:
         """Returns the state before the first of up to max_length tokens a row.

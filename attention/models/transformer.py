@@ -108,6 +108,24 @@ class Transformer(nnx.Module):
             rngs=rngs,
         )
 
+    def alignments(
+        self,
+        source: Int[Array, "b s"],
+        inputs: Int[Array, "b t"],
+        *,
+        source_segment_ids: Int[Array, "b s"] | None = None,
+        target_segment_ids: Int[Array, "b t"] | None = None,
+    ) -> Float[Array, "b n t s"]:
+        """Returns how much the last block attends to each source token before the next target one.
+
+        Arguments as in a call.
+        """
+        return self.decoder.alignments(
+            self.target_embed(inputs, dtype=self.decoder.config.dtype),
+            self.encode(source, segment_ids=source_segment_ids),
+            segment_ids=segments_or(target_segment_ids, inputs),
+        )
+
     @property
     def output_embed(self) -> Embedding:
         """The table whose vectors score the states."""

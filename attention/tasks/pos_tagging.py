@@ -18,7 +18,7 @@ from attention.data.conllu import decoded_lines, format_conllu, read_conllu
 from attention.data.encoded import EncodedSplit
 from attention.data.streams import Encoded, Stream
 from attention.data.tagging import read_examples
-from attention.data.tokenizers.labels import UNKNOWN_LABEL, UNLABELLED, LabelSet
+from attention.data.tokenizers.labels import NO_LABEL, UNKNOWN_LABEL, UNLABELLED, LabelSet
 from attention.data.tokenizers.words import WordTokenizer
 from attention.errors import UserError
 from attention.losses import Sum, token_cross_entropy, token_sums
@@ -180,8 +180,12 @@ class Task:
 
     def prediction_line(self, example: Example, outputs: Outputs) -> str:
         """`word_TAG word_TAG …`"""
-        pairs = zip(example["words"], self.tags_of(outputs), strict=True)
-        return " ".join(f"{word}_{tag}" for word, tag in pairs)
+        return _tagged(example["words"], self.tags_of(outputs))
+
+    def reference_line(self, example: Example) -> str:
+        """What it is compared with: the same words with the true tags, "_" where there is none."""
+        words = example["words"]
+        return _tagged(words, example.get(self.config.data.tag) or [NO_LABEL] * len(words))
 
     # -- new input -----------------------------------------------------------------------------
 
@@ -216,3 +220,7 @@ class Task:
             rows = outputs["tokens"]["logits"]
             line += "\t" + json.dumps([[round(float(x), 6) for x in row] for row in rows])
         return line + "\n"
+
+
+def _tagged(words: Sequence[str], tags: Sequence[str]) -> str:
+    return " ".join(f"{word}_{tag}" for word, tag in zip(words, tags, strict=True))

@@ -206,6 +206,10 @@ class Task:
         """`label<TAB>text`: a probability would differ in its last digit with the batch size."""
         return f"{self._answer(outputs)}\t{_one_line(example['text'])}"
 
+    def reference_line(self, example: Example) -> str:
+        """What it is compared with: the same text with its true label, "_" where there is none."""
+        return f"{_one_line(_label(example))}\t{_one_line(example['text'])}"
+
     # -- new input -----------------------------------------------------------------------------
 
     FORMATS = ("text",)

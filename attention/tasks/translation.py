@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
@@ -15,21 +17,22 @@ from attention.assembly import make_sequence_to_sequence
 from attention.data.conllu import decoded_lines
 from attention.data.encoded import EncodedSplit
 from attention.data.streams import Encoded, Stream
-from attention.data.tokenizers import text as text_tokenizers
+from attention.data.tokenizers import sides
 from attention.data.tokenizers.labels import UNLABELLED
+from attention.data.tokenizers.sides import SIDES
 from attention.data.tokenizers.special import BOS, EOS, PAD
 from attention.data.translation import read_examples
-from attention.decoding.searching import Search, search
+from attention.decoding.alignment import align
+from attention.decoding.answers import Answers, alignment_columns
+from attention.decoding.searching import Search, search, search_of
 from attention.errors import UserError
 from attention.losses import Sum, token_cross_entropy, token_sums
-from attention.metrics.translation import Scores, score_translations, tokenizer_for
+from attention.metrics.translation import score_translations, signatures, tokenizer_for
 from attention.models.token_loss import token_loss
 
 Example = Mapping[str, Any]
 Batch = Mapping[str, Mapping[str, Array]]
 Outputs = Mapping[str, Mapping[str, np.ndarray]]
-SIDES = ("source", "target")
-SHARED = "tokenizer"
 
 
 class Task:
@@ -52,30 +55,19 @@ class Task:
     PACKS_EVALUATION = False  # a search has one source a row
     SCORED: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "target": ("class", "loss"),
-        "examples": ("hypothesis",),
+        "examples": ("hypotheses",),
     }
-    ANSWERED: ClassVar[Mapping[str, tuple[str, ...]]] = {"examples": ("hypothesis",)}
     LOGITS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def __init__(self, config: Any, tokenizers: Mapping[str, Any]) -> None:
         self.config = config
         self.tokenizers = tokenizers
+        self.answers = Answers()
 
     @classmethod
     def fit(cls, config: Any, train: Sequence[Example]) -> Task:
         """Builds the vocabularies from the training split alone."""
-        data = config.data
-
-        def build(*sides: str) -> Any:
-            return text_tokenizers.get(data.tokenizer).Tokenizer.build(
-                (example[side] for side in sides for example in train),
-                vocab_size=data.vocab_size,
-                lowercase=data.lowercase,
-            )
-
-        if data.shared_vocabulary:
-            return cls(config, dict.fromkeys(SIDES, build(*SIDES)))
-        return cls(config, {side: build(side) for side in SIDES})
+        return cls(config, sides.build(config.data, train))
 
     @staticmethod
     def paths(config: Any) -> dict[str, str | None]:
@@ -95,21 +87,16 @@ class Task:
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:
         """Reads what `save` wrote."""
-        kind = text_tokenizers.get(config.data.tokenizer).Tokenizer
-        if config.data.shared_vocabulary:
-            return cls(config, dict.fromkeys(SIDES, kind.load(folder, stem=SHARED)))
-        return cls(config, {side: kind.load(folder, stem=side) for side in SIDES})
+        return cls(config, sides.load(config.data, folder))
 
     def save(self, folder: Path) -> None:
         """Writes everything needed to encode new text."""
-        if self.config.data.shared_vocabulary:
-            self.tokenizers["source"].save(folder, stem=SHARED)
-            return
-        for side, tokenizer in self.tokenizers.items():
-            tokenizer.save(folder, stem=side)
+        sides.save(self.tokenizers, folder, shared=self.config.data.shared_vocabulary)
 
     def encode(self, example: Example, *, sample: int | None = None) -> Encoded:
         """`source` has `ids` and an EOS; `target` has `inputs` behind a BOS, and `labels`.
+
+        `examples` has the `line`, where hypotheses are drawn: by it two of one text differ.
 
         Args:
           example: source and target.
@@ -123,7 +110,10 @@ class Task:
         source = np.append(ids["source"], np.int32(EOS))
         inputs = np.concatenate([[BOS], ids["target"]]).astype(np.int32)
         labels = np.append(ids["target"], np.int32(EOS))
-        return {"source": {"ids": source}, "target": {"inputs": inputs, "labels": labels}}
+        arrays = {"source": {"ids": source}, "target": {"inputs": inputs, "labels": labels}}
+        if self.search_settings().temperature:
+            arrays["examples"] = {"line": np.array([example["line"]], np.int32)}
+        return arrays
 
     def make_model(self, rngs: nnx.Rngs) -> nnx.Module:
         """The model of the config, initialised."""
@@ -145,34 +135,37 @@ class Task:
         return token_sums(logits, labels, label_smoothing=label_smoothing)
 
     def predict(self, model: Any, batch: Batch) -> dict[str, dict[str, Array]]:
-        """Of each target token the likeliest class and the loss; of each source a hypothesis."""
+        """Of each target token the likeliest class and the loss; of each source its hypotheses.
+
+        These are [b 1 m t], since an example has one entry, and m is 1 unless `answers` says more;
+        with a score each, and where asked for the source token that each token came from.
+        """
         logits = model(*_ids(batch), **_places(batch))
-        source = batch["source"]
+        source, how = batch["source"], self.search_settings()
         found = search(
             model,
             source["ids"],
             segment_ids=source["segment_ids"],
             positions=source["positions"],
-            how=self.search_settings(),
+            how=how,
+            keys=_keys(how.seed, batch) if how.temperature else None,
         )
         tokens = {
             "class": jnp.argmax(logits, axis=-1),
             "loss": token_cross_entropy(logits, batch["target"]["labels"]),
         }
-        return {"target": tokens, "examples": {"hypothesis": found.tokens}}
+        examples = {"hypotheses": found.tokens, "scores": found.scores}
+        if self.answers.alignments:
+            examples["alignments"] = align(
+                model, source["ids"], found.tokens, segment_ids=source["segment_ids"], how=how
+            )
+        one_each = {name: array[:, None] for name, array in examples.items()}
+        return {"target": tokens, "examples": one_each}
 
     def search_settings(self) -> Search:
-        """How `predict` searches."""
-        decode = self.config.decode
-        return Search(
-            bos=BOS,
-            eos=EOS,
-            pad=PAD,
-            max_length=decode.max_length,
-            beam_size=decode.beam_size,
-            length_penalty=decode.length_penalty,
-            use_cache=decode.use_cache,
-        )
+        """How `predict` searches, or draws."""
+        special = {"bos": BOS, "eos": EOS, "pad": PAD}
+        return search_of(self.config.decode, num_best=self.answers.num_best or 1, **special)
 
     def scoring_settings(self) -> tuple[str, ...]:
         """What besides the files decides what a score means."""
@@ -197,7 +190,7 @@ class Task:
         }
         if counts["num_empty_references"] == len(references):
             return {}, counts
-        scores = self._scores(hypotheses, references)
+        scores = score_translations(hypotheses, references, **self._scoring())
         metrics = {
             "bleu": scores.bleu,
             "chrf": scores.chrf,
@@ -208,27 +201,21 @@ class Task:
 
     def details(self, encoded: EncodedSplit, outputs: Outputs) -> dict[str, Any]:
         """sacreBLEU's words for how the scores were computed."""
-        hypotheses, references = self._lines(encoded, outputs)
-        if not any(text.strip() for text in references):
+        if not any(example["target"].strip() for example in encoded.examples):
             return {}
-        scores = self._scores(hypotheses, references)
-        return {"bleu_signature": scores.bleu_signature, "chrf_signature": scores.chrf_signature}
+        how = signatures(**self._scoring())
+        return {"bleu_signature": how.bleu, "chrf_signature": how.chrf}
 
     def prediction_line(self, example: Example, outputs: Outputs) -> str:
         """The translation."""
-        return self._text(example, outputs["examples"]["hypothesis"][0])
+        return self._text(example, outputs["examples"]["hypotheses"][0, 0])
 
     def reference_line(self, example: Example) -> str:
         """What it is compared with."""
         return example["target"]
 
-    def _scores(self, hypotheses: list[str], references: list[str]) -> Scores:
-        return score_translations(
-            hypotheses,
-            references,
-            tokenize=self._bleu_tokenizer(),
-            lowercase=self.config.score.lowercase,
-        )
+    def _scoring(self) -> dict[str, Any]:
+        return {"tokenize": self._bleu_tokenizer(), "lowercase": self.config.score.lowercase}
 
     def _bleu_tokenizer(self) -> str:
         chosen = self.config.score.tokenizer
@@ -237,7 +224,7 @@ class Task:
 
     def _lines(self, encoded: EncodedSplit, outputs: Outputs) -> tuple[list[str], list[str]]:
         """The hypotheses and the references of a split."""
-        pairs = zip(encoded.examples, outputs["examples"]["hypothesis"], strict=True)
+        pairs = zip(encoded.examples, outputs["examples"]["hypotheses"][:, 0], strict=True)
         hypotheses = [self._text(example, ids) for example, ids in pairs]
         return hypotheses, [example["target"] for example in encoded.examples]
 
@@ -264,13 +251,53 @@ class Task:
         for number, line in decoded_lines(stream, "stdin"):
             yield {"source": line, "target": "", "line": number, "file": "stdin"}
 
+    @property
+    def ANSWERED(self) -> Mapping[str, tuple[str, ...]]:
+        return {"examples": self.answers.outputs}
+
+    def asked_for(self, *, num_best: int | None, alignments: bool) -> Task:
+        """Returns a task that answers with `Answers`; raises UserError where it cannot."""
+        answers = Answers(num_best, alignments)
+        answers.check(self.search_settings(), attends="cross_attention" in self.config.model)
+        task = copy.copy(self)
+        task.answers = answers
+        return task
+
     def is_blank(self, example: Example) -> bool:
         """Whether there is nothing to translate."""
         return not example["source"].strip()
 
     def write_output(self, example: Example, outputs: Outputs | None, *, format: str) -> str:
-        """The translation; `outputs` is None for an empty text."""
-        return (self.prediction_line(example, outputs) if outputs else "") + "\n"
+        """The translation, or what `answers` says; `outputs` is None for an empty text."""
+        if outputs is None:
+            return self.answers.written(example["line"], [""], [0.0])
+        found = outputs["examples"]
+        hypotheses = found["hypotheses"][0]
+        texts = [self._text(example, ids) for ids in hypotheses]
+        if self.answers.alignments:
+            places = found["alignments"][0]
+            texts = [
+                "\t".join([text, *self._alignment(example, *of)])
+                for text, *of in zip(texts, hypotheses, places, strict=True)
+            ]
+        return self.answers.written(example["line"], texts, found["scores"][0])
+
+    def _alignment(self, example: Example, ids: np.ndarray, places: np.ndarray) -> list[str]:
+        """Pairs of places, and the pieces that are counted."""
+        source = self.encode(example)["source"]["ids"][: self.config.data.max_length]
+        return alignment_columns(
+            places,
+            *(
+                self.tokenizers[side].pieces([i for i in of.tolist() if i not in (PAD, EOS)])
+                for side, of in zip(SIDES, (source, ids), strict=True)
+            ),
+        )
+
+
+def _keys(seed: int, batch: Batch) -> Array:
+    """A key for the draws of each line, whatever stands beside it in a batch."""
+    lines = batch["examples"]["line"][:, 0]
+    return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), lines)
 
 
 def _ids(batch: Batch) -> tuple[Array, Array]:

@@ -25,6 +25,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Scores every example once, writes eval/<split>-<step>.{json,predictions.txt}, gives the JSON.
 
+    With `checkpoint="average"` the names are eval/<split>-average-<step>.
+
     Args:
       data: a file (or several, with commas between) in place of the split; the first one's stem
         becomes the name of the split.
@@ -37,7 +39,9 @@ def evaluate(
     encoded = encode_for_evaluation(saved.task, examples, saved.config)
     evaluator = Evaluator(saved.task, encoded, saved.config, saved.parallel)
     evaluation = evaluator(saved.predictor, saved.params)
-    return write_evaluation(saved.run, evaluator, evaluation, split=split, step=saved.step)
+    return write_evaluation(
+        *(saved.run, evaluator, evaluation), split=split, step=saved.step, averaged=saved.averaged
+    )
 
 
 def read_files(saved: SavedRun, data: str) -> tuple[str, list[Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from attention.data.items import LongWarnings
 from attention.errors import UserError
 from attention.tools.saved_run import SavedRun
-from attention.training.evaluate import Names, Outputs, outputs_of, plan_split
+from attention.training.evaluate import Names, Outputs, Predictor, outputs_of, plan_split
 from attention.training.experiment import encode_for_evaluation, long_warnings
 
 # Lines read before the model runs on them: enough to fill its batches.
@@ -28,6 +29,42 @@ def predict(
     plan = plan_split(encoded, saved.task, saved.config, saved.parallel)
     outputs = saved.predictor.outputs(saved.params, encoded, plan, names=names)
     return [outputs_of(outputs, encoded, index) for index in range(len(examples))]
+
+
+def decode_overrides(text: str | None) -> list[tuple[str, str]]:
+    """Returns the config overrides of `--decode=KEY=VALUE[,KEY=VALUE]`; of None none."""
+    if text is None:
+        return []
+    overrides = []
+    for part in text.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise UserError(
+                f"--decode={text}: expected KEY=VALUE, several with commas between them, such as "
+                "beam_size=1,max_length=40"
+            )
+        overrides.append((f"decode.{key}", value))
+    return overrides
+
+
+def asking_for(saved: SavedRun, *, num_best: int | None, alignments: bool) -> SavedRun:
+    """Returns the run with answers that hold more than one text.
+
+    Args:
+      num_best: lines for each line of input, with their scores; None = one, the text alone.
+      alignments: adds which pieces of the input and of the text belong together.
+
+    Raises:
+      UserError: the task, its model or its search cannot.
+    """
+    if num_best is None and not alignments:
+        return saved
+    if not hasattr(saved.task, "asked_for"):
+        flag = "--alignments" if num_best is None else f"--nbest={num_best}"
+        raise UserError(f"{flag} is for translation, and the run has task={saved.config.task}")
+    task = saved.task.asked_for(num_best=num_best, alignments=alignments)
+    predictor = Predictor(task, saved.parts, saved.parallel)
+    return dataclasses.replace(saved, task=task, predictor=predictor)
 
 
 def predict_stream(

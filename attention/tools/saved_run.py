@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from attention import configuration, tasks
+from attention.configuration.overrides import apply_overrides
+from attention.training import averaging
 from attention.training.checkpoint import Checkpoints
 from attention.training.evaluate import Predictor
 from attention.training.parallel import Parallel, make_parallel
@@ -26,22 +29,30 @@ class SavedRun:
     config: Any
     task: Any
     parallel: Parallel
+    parts: ModelParts
     predictor: Predictor
     params: nnx.State  # placed on the devices
     step: int
+    averaged: tuple[int, ...] = ()  # the steps of which the parameters are the mean
 
 
 def open_run(
-    workdir: str, *, checkpoint: str = "best", eval_batch_size: int | None = None
+    workdir: str,
+    *,
+    checkpoint: str = "best",
+    eval_batch_size: int | None = None,
+    overrides: Sequence[tuple[str, str]] = (),
 ) -> SavedRun:
     """Opens a run directory.
 
     Args:
-      checkpoint: `best`, `latest` or the number of a step.
+      checkpoint: `best`, `latest`, `average` or the number of a step.
       eval_batch_size: rows a batch, in place of the config's.
+      overrides: (dotted key, text) pairs, as `--config.KEY=VALUE` has them, of keys that do not
+        change the model.
 
     Raises:
-      UserError: no run there, or no such checkpoint.
+      UserError: no run there, no such checkpoint, or a wrong override.
     """
     run = RunDirectory(workdir)
     run.require()
@@ -49,6 +60,7 @@ def open_run(
     assert config is not None  # `require` has looked
     if eval_batch_size is not None:
         config.eval_batch_size = eval_batch_size
+    config = apply_overrides(config, overrides)
     configuration.check(config)
     set_up_runtime(config)
     parallel = make_parallel(config.parallelism)
@@ -57,11 +69,22 @@ def open_run(
     target = parallel.abstract(jax.eval_shape(init_state, shapes.params))
     best = run.best_of(f"eval/{task.METRICS[0]}")
     with Checkpoints(run.checkpoints, best=best, read_only=True) as checkpoints:
-        restored = checkpoints.restore(target, checkpoint)
-    assert restored is not None  # only a restore without a step gives None
+        steps, restored = _parameters(run, config, checkpoints, target, checkpoint)
     # Prediction draws nothing, so the rates do not matter; the step takes them all the same.
     rates = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes.rates)
-    parts = ModelParts(shapes.structure, restored.state.params, rates)
+    parts = ModelParts(shapes.structure, restored, rates)
     predictor = Predictor(task, parts, parallel)
     params = parallel.place(parts.params)
-    return SavedRun(run, config, task, parallel, predictor, params, restored.step)
+    averaged = tuple(steps) if checkpoint == averaging.AVERAGE else ()
+    return SavedRun(run, config, task, parallel, parts, predictor, params, steps[-1], averaged)
+
+
+def _parameters(
+    run: RunDirectory, config: Any, checkpoints: Checkpoints, target: Any, checkpoint: str
+) -> tuple[list[int], Any]:
+    """The steps asked for, and the parameters of them."""
+    if checkpoint == averaging.AVERAGE:
+        return averaging.average(checkpoints, target, averaging.steps_of(run, config))
+    restored = checkpoints.restore(target, checkpoint)
+    assert restored is not None  # only a restore without a step gives None
+    return [restored.step], restored.state.params

@@ -221,3 +221,32 @@ def test_the_checks_of_a_variants_own_options_count() -> None:
 def test_positions_are_those_there_are() -> None:
     with pytest.raises(UserError, match=r"model\.position='rop'.*did you mean 'rope'"):
         load_config(SPEC, {"model.position": "rop"})
+
+
+TRANSLATION = "configs/translation.py:size=tiny"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"decode.temperature": 0.8}, r"temperature=0\.8 draws .* decode\.beam_size=4 searches"),
+        ({"decode.top_k": 5}, r"decode\.top_k=5 is read only where tokens are drawn"),
+        ({"decode.top_p": 0.9}, r"decode\.top_p=0\.9 is read only"),
+        ({"decode.seed": 3}, r"decode\.seed=3 is read only"),
+        ({"decode.top_p": 0.0}, r"decode\.top_p=0\.0: expected a number above 0 and at most 1"),
+        ({"decode.top_k": -1}, r"decode\.top_k=-1: expected an int of 0 or more"),
+        ({"decode.temperature": -1.0}, r"decode\.temperature=-1\.0: expected a number of 0"),
+        ({"decode.beam_size": 0}, r"decode\.beam_size=0: expected an int of 1"),
+        ({"data.tokenizer_texts": 0}, r"data\.tokenizer_texts=0: expected an int of 1"),
+        ({"average_checkpoints": -1}, "average_checkpoints=-1: expected an int of 0"),
+    ],
+)
+def test_decoding_searches_or_draws(overrides, message) -> None:
+    with pytest.raises(UserError, match=message):
+        load_config(TRANSLATION, overrides)
+
+
+def test_drawing_takes_its_options() -> None:
+    drawn = {"decode.beam_size": 1, "decode.temperature": 0.8, "decode.top_k": 5}
+    values = dict(leaves(load_config(TRANSLATION, drawn | {"decode.top_p": 1.0})))
+    assert {key: values[key] for key in drawn} == drawn

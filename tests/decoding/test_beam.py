@@ -62,7 +62,10 @@ def assert_same(got, want):
     np.testing.assert_allclose([s for s, _ in got], [s for s, _ in want], rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+# The next test has every α with a beam of 64; this one has 1,024 places.
+@pytest.mark.parametrize(
+    "alpha", [pytest.param(a, marks=pytest.mark.slow if a in (0.0, 1.0) else ()) for a in ALPHAS]
+)
 def test_a_full_beam_is_brute_force(alpha):
     limits = [5, 4, 1]
     table = random_table(1, rows=3, vocabulary=VOCABULARY, depth=DEPTH, scale=1.0)
@@ -99,10 +102,10 @@ def test_a_full_beam_is_brute_force_on_many_models(alpha):
     [
         (1, 1, -2.0, ()),
         (2, 1, 0.6, ()),
-        (2, 2, -0.5, ()),
+        pytest.param(2, 2, -0.5, (), marks=pytest.mark.slow),
         (3, 2, 3.0, (0, 2)),
         (5, 1, -2.0, ()),
-        (5, 5, 0.0, ()),
+        pytest.param(5, 5, 0.0, (), marks=pytest.mark.slow),
         (7, 3, 0.6, (1,)),
     ],
 )
@@ -123,20 +126,19 @@ def test_any_beam_is_the_slow_one(seed, scale, limits, beam_size, num_best, alph
             assert_same(hypotheses(found, row), want[:num_best])
 
 
-@pytest.mark.parametrize("alpha", [-2.0, 0.0, 5.0])
-def test_a_beam_of_one_is_greedy(alpha):
+@functools.cache
+def greedy_of_many():
+    """A table of 200 rows, their limits, and what greedy decoding finds for them."""
     table = random_table(2, rows=200, vocabulary=VOCABULARY, depth=DEPTH, scale=1.0)
     limits = jnp.arange(200) % (DEPTH + 1)
+    options = {"start": jnp.zeros(200, jnp.int32), "limits": limits, "eos": EOS, "pad": PAD}
+    return table, limits, greedy(make_step(table), first_state(200), max_length=DEPTH, **options)
+
+
+@pytest.mark.parametrize("alpha", [-2.0, 0.0, 5.0])
+def test_a_beam_of_one_is_greedy(alpha):
+    table, limits, want = greedy_of_many()
     found = search(table, limits, beam_size=1, length_penalty=alpha)
-    want = greedy(
-        make_step(table),
-        first_state(200),
-        start=jnp.zeros(200, jnp.int32),
-        limits=limits,
-        max_length=DEPTH,
-        eos=EOS,
-        pad=PAD,
-    )
     np.testing.assert_array_equal(found.tokens[:, 0], want.tokens)
     np.testing.assert_array_equal(found.lengths[:, 0], want.lengths)
     assert {0, 1, 3, 5} <= set(np.asarray(want.lengths).tolist())

@@ -1,5 +1,7 @@
 """Searching with a model: steps over caches find what full passes find."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from support.transformers import SIZE, make_transformer
 
 from attention import variants
 from attention.decoding.searching import Search, search
+from attention.errors import UserError
 
 BOS, EOS, PAD = 2, 3, 0
 LENGTHS = (4, 1, 6, 0)  # tokens of each source; the last row has none
@@ -21,16 +24,32 @@ def sources() -> tuple[np.ndarray, np.ndarray]:
     return tokens * ids, ids
 
 
-def found_by(model: nnx.Module, **how):
+def found_by(model: nnx.Module, *, rows=slice(None), seed: int | None = None, **how):
     structure, state = nnx.split(model)
     given = Search(BOS, EOS, PAD, max_length=7, **how)
-    tokens, ids = sources()
+    tokens, ids = (jnp.asarray(array[rows]) for array in sources())
+    keys = None if seed is None else jax.random.split(jax.random.key(seed), 4)[rows]
 
     @jax.jit
-    def run(state, tokens, ids):
-        return search(nnx.merge(structure, state), tokens, segment_ids=ids, how=given)
+    def run(state, tokens, ids, keys):
+        model = nnx.merge(structure, state)
+        return search(model, tokens, segment_ids=ids, how=given, keys=keys)
 
-    return jax.tree.map(np.asarray, run(state, jnp.asarray(tokens), jnp.asarray(ids)))
+    return jax.tree.map(np.asarray, run(state, tokens, ids, keys))
+
+
+WIDE = {"beam_size": 3, "length_penalty": 0.6, "num_best": 2}
+
+
+@functools.cache
+def model_of(decoder: str = "scaled_dot") -> nnx.Module:
+    return make_transformer(decoder=decoder, position="sinusoidal")
+
+
+@functools.cache
+def shared(decoder: str = "scaled_dot", **how):
+    """`found_by`, once: a search takes seconds to compile."""
+    return found_by(model_of(decoder), **how)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +61,8 @@ def found_by(model: nnx.Module, **how):
     ],
 )
 def test_caches_change_nothing(name):
-    model = make_transformer(decoder=name, position="sinusoidal")
-    for how in ({}, {"beam_size": 3, "length_penalty": 0.6, "num_best": 2}):
-        cached, uncached = found_by(model, **how), found_by(model, use_cache=False, **how)
+    for how in ({}, WIDE):
+        cached, uncached = shared(name, **how), shared(name, use_cache=False, **how)
         np.testing.assert_array_equal(cached.tokens, uncached.tokens)
         np.testing.assert_array_equal(cached.lengths, uncached.lengths)
         np.testing.assert_allclose(cached.scores, uncached.scores, rtol=0, atol=2e-5)
@@ -52,35 +70,64 @@ def test_caches_change_nothing(name):
 
 
 def test_a_beam_of_one_is_greedy_and_more_beams_find_no_worse():
-    model = make_transformer(position="sinusoidal")
-    greedy, wide = found_by(model), found_by(model, beam_size=4)
+    greedy, wide = shared(), shared(beam_size=4)
     assert greedy.tokens.shape == wide.tokens.shape == (4, 1, 7)
     assert np.all(wide.scores[:3] >= greedy.scores[:3] - 1e-5)
-    best = found_by(model, beam_size=4, num_best=4)
+    best = shared(beam_size=4, num_best=4)
     np.testing.assert_array_equal(best.tokens[:, :1], wide.tokens)
     assert np.all(np.diff(best.scores[:3], axis=1) <= 0)
 
 
 def test_a_row_without_a_source_gets_no_token_and_neighbours_do_not_matter():
-    model = make_transformer(position="sinusoidal")
-    found = found_by(model, beam_size=2)
+    found = shared(**WIDE)
     assert np.all(found.lengths[3] == 0) and np.all(found.tokens[3] == PAD)
     assert np.all(found.lengths[:3] > 0)
     tokens, ids = sources()
-    alone = search(
-        model,
-        jnp.asarray(tokens[:1, :4]),
-        segment_ids=jnp.asarray(ids[:1, :4]),
-        how=Search(BOS, EOS, PAD, max_length=7, beam_size=2),
+    how = Search(BOS, EOS, PAD, max_length=7, **WIDE)
+    # The first row, without what padded it.
+    alone = jax.jit(lambda tokens, ids: search(model_of(), tokens, segment_ids=ids, how=how))(
+        *(jnp.asarray(tokens[:1, :4]), jnp.asarray(ids[:1, :4]))
     )
     np.testing.assert_array_equal(alone.tokens[0], found.tokens[0])
 
 
 def test_no_target_holds_what_only_frames_it():
-    model = make_transformer(position="sinusoidal")
-    found = found_by(model, beam_size=4, num_best=4)
+    found = shared(beam_size=4, num_best=4)
     for row in range(3):
         for tokens, length in zip(found.tokens[row], found.lengths[row], strict=True):
             inside = tokens[:length]
             assert BOS not in inside and PAD not in inside
             assert EOS not in inside[:-1] and np.all(tokens[length:] == PAD)
+
+
+DRAWN = {"temperature": 1.5, "num_best": 3}
+
+
+def test_draws_follow_their_keys_and_neither_caches_nor_neighbours():
+    model = make_transformer(position="sinusoidal")
+    drawn = found_by(model, seed=0, **DRAWN)
+    assert drawn.tokens.shape == (4, 3, 7) and np.all(drawn.lengths[3] == 0)
+    for again in (
+        found_by(model, seed=0, **DRAWN, use_cache=False).tokens,
+        found_by(model, seed=0, temperature=1.5, num_best=4).tokens[:, :3],
+    ):
+        np.testing.assert_array_equal(again, drawn.tokens)
+    alone = found_by(model, seed=0, **DRAWN, rows=slice(2, 3))
+    np.testing.assert_array_equal(alone.tokens[0], drawn.tokens[2])
+    assert np.any(drawn.tokens[:3, 0] != drawn.tokens[:3, 1])
+    assert np.any(found_by(model, seed=1, **DRAWN).tokens != drawn.tokens)
+
+
+@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}])
+def test_what_leaves_one_token_is_greedy(options):
+    model = make_transformer(position="sinusoidal")
+    drawn = found_by(model, seed=0, temperature=2.0, **options)
+    np.testing.assert_array_equal(drawn.tokens, found_by(model).tokens)
+
+
+def test_drawing_needs_keys_and_no_beam():
+    model = make_transformer(position="sinusoidal")
+    with pytest.raises(UserError, match=r"temperature=1\.0 draws .* decode\.beam_size=2 searches"):
+        found_by(model, seed=0, temperature=1.0, beam_size=2)
+    with pytest.raises(ValueError, match="drawing needs keys"):
+        found_by(model, temperature=1.0)

@@ -3,7 +3,12 @@
 import pytest
 
 from attention.errors import UserError
-from attention.metrics.translation import TOKENIZERS, score_translations, tokenizer_for
+from attention.metrics.translation import (
+    TOKENIZERS,
+    score_translations,
+    signatures,
+    tokenizer_for,
+)
 
 pytestmark = pytest.mark.fast
 LINES = ["Two dogs, one stick.", "A man sleeps on the green bench.", "It isn't far."]
@@ -24,6 +29,12 @@ def test_tokenized_text_is_scored_as_the_signature_says(tokenize, score):
     found = score_translations([hypothesis], [reference], tokenize=tokenize)
     assert f"tok:{tokenize}" in found.bleu_signature
     assert found.bleu == pytest.approx(score, abs=0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"tokenize": "zh", "lowercase": True}])
+def test_signatures_need_no_lines(options):
+    scores = score_translations(LINES, LINES, **options)
+    assert signatures(**options) == (scores.bleu_signature, scores.chrf_signature)
 
 
 def test_case_counts_unless_it_is_asked_not_to():

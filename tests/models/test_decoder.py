@@ -26,9 +26,9 @@ BASE = ("additive", "rnn")  # one with a cache of keys, one with a state
 LENGTH = 8
 
 
-def names(mode: str, base: tuple[str, ...] = BASE):
-    """Returns the variants that have a mode; all but two are slow."""
-    found = [name for name in variants.names() if mode in variants.get(name).MODES]
+def names(*modes: str, base: tuple[str, ...] = BASE):
+    """Returns the variants that have all these modes; all but two are slow."""
+    found = [name for name in variants.names() if set(modes) <= variants.get(name).MODES]
     return [n if n in base else pytest.param(n, marks=pytest.mark.slow) for n in found]
 
 
@@ -82,12 +82,12 @@ def check_steps(**places):
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", names("decode"))
+@pytest.mark.parametrize("name", names("causal", "decode"))
 def test_steps_are_the_full_pass_for_self_attention(name):
     check_steps(decoder=name)
 
 
-@pytest.mark.parametrize("name", names("cross", ("additive", "differential")))
+@pytest.mark.parametrize("name", names("cross", base=("additive", "differential")))
 def test_steps_are_the_full_pass_for_cross_attention(name):
     check_steps(cross=name)
 
@@ -169,6 +169,28 @@ def test_block_is_the_formula(norm):
         want = want + sublayer(own(want)) if norm == "pre" else own(want + sublayer(want))
     want = decoder.norm(want) if norm == "pre" else want
     np.testing.assert_allclose(decoder(x, memory, segment_ids=ids), want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.fast
+def test_alignments_are_the_weights_of_the_last_attention_to_the_memory():
+    decoder, memory = make_decoder(num_layers=2), make_memory()
+    x, ids = random(2, 5, DIM), np.ones((2, 5), np.int32)
+    ids[1, 3:] = 0
+    last = decoder.blocks[1]
+    layer, asked = last.cross_attention, []
+
+    def recording(x, **given):
+        asked.append(layer.weights(x, **{k: v for k, v in given.items() if k != "rngs"}))
+        return layer(x, **given)
+
+    last.cross_attention = recording
+    decoder(x, memory, segment_ids=ids)
+    last.cross_attention = layer
+    found = decoder.alignments(x, memory, segment_ids=ids)
+    np.testing.assert_array_equal(found, asked[0])
+    np.testing.assert_allclose(found[0].sum(-1), 1.0, rtol=1e-5)
+    assert not found[0, :, :, 4:].any(), "the first row's memory ends there"
+    assert not found[1, :, 3:].any(), "padding asks for nothing"
 
 
 @pytest.mark.fast

@@ -48,7 +48,11 @@ every_mask = pytest.mark.parametrize(
 
 @functools.cache
 def compiled(name, alpha):
-    """The weights, and the gradient of sum(weights · COTANGENT), of scores, mask and arrays."""
+    """The weights of scores, mask and arrays; the gradient of sum(weights · COTANGENT); and the
+    derivative of weights and gradient along a direction, which comes first.
+
+    Each shape of a mask is compiled anew, so that most tests give one of SHAPE.
+    """
     options = {} if alpha is None else {"alpha": alpha}
 
     def weights(scores, visible, arrays):
@@ -57,7 +61,13 @@ def compiled(name, alpha):
     def loss(*given):
         return jnp.sum(weights(*given) * COTANGENT)
 
-    return jax.jit(weights), jax.jit(jax.grad(loss))
+    def moved(direction, scores, visible, arrays):
+        def of_scores(scores):
+            return [f(scores, visible, arrays) for f in (weights, jax.grad(loss))]
+
+        return jax.jvp(of_scores, (scores,), (direction,))[1]
+
+    return jax.jit(weights), jax.jit(jax.grad(loss)), jax.jit(moved)
 
 
 def given(scores, mask, own):
@@ -72,6 +82,11 @@ def normalize(name, scores, mask, own):
 
 def scores_gradient(name, scores, mask, own):
     return compiled(name, own.get("alpha"))[1](*given(scores, mask, own))
+
+
+def derivatives(name, scores, mask, own, direction):
+    """How weights and gradient change along a direction."""
+    return compiled(name, own.get("alpha"))[2](jnp.asarray(direction), *given(scores, mask, own))
 
 
 def expected(name, scores, mask, own):
@@ -136,12 +151,11 @@ def test_gradients_are_the_reference_s(name, own):
 
 @every_normalizer
 def test_other_derivatives(name, own):
-    mask = MASKS[2]
+    mask = MASKS[3]
     direction = COTANGENT[::-1]
     gradient = scores_gradient(name, SCORES, mask, own)
-    _, moved = jax.jvp(lambda s: normalize(name, s, mask, own), (SCORES,), (direction,))
+    moved, second = derivatives(name, SCORES, mask, own, direction)
     np.testing.assert_allclose(np.sum(moved * COTANGENT), np.sum(gradient * direction), atol=1e-5)
-    _, second = jax.jvp(lambda s: scores_gradient(name, s, mask, own), (SCORES,), (direction,))
     assert np.all(np.isfinite(second))
     # Where no key enters or leaves the support, so that the gradient does not jump.
     beside = [SCORES + e * direction for e in (1e-2, -1e-2)]
@@ -159,16 +173,20 @@ def test_gradient_of_the_sink():
     def loss(sink):
         return np.sum(expected("sink", SCORES, mask, {"sink": sink}) * COTANGENT)
 
-    def ours(sink):
-        return jnp.sum(normalize("sink", SCORES, mask, {"sink": sink}) * COTANGENT)
+    @jax.jit
+    def gradient(sink):
+        def ours(sink):
+            return jnp.sum(normalize("sink", SCORES, mask, {"sink": sink}) * COTANGENT)
 
-    got = jax.grad(ours)(jnp.asarray(SINK))
+        return jax.grad(ours)(sink)
+
+    got = gradient(SINK)
     np.testing.assert_allclose(got, central_differences(loss, SINK), rtol=0, atol=3e-6)
     direction = np.array([1.0, -2.0, 0.5], np.float32)
-    _, second = jax.jvp(jax.grad(ours), (SINK,), (direction,))
-    up, down = [jax.grad(ours)(SINK + e * direction) for e in (1e-2, -1e-2)]
+    _, second = jax.jvp(gradient, (SINK,), (direction,))
+    up, down = [gradient(SINK + e * direction) for e in (1e-2, -1e-2)]
     np.testing.assert_allclose(second, (up - down) / 2e-2, rtol=0, atol=1e-3)
-    edges = jax.grad(ours)(jnp.array([-jnp.inf, 1e4, -1e4]))
+    edges = gradient(jnp.array([-jnp.inf, 1e4, -1e4]))
     np.testing.assert_array_equal(edges, 0.0)
 
 
@@ -187,11 +205,11 @@ def test_hidden_scores_do_not_matter(name, own, hidden):
 
 @every_normalizer
 def test_a_query_that_sees_nothing(name, own):
-    mask = np.zeros((B, 1, 1, S), bool)
+    mask = np.zeros(SHAPE, bool)
     np.testing.assert_array_equal(normalize(name, SCORES, mask, own), 0.0)
     np.testing.assert_array_equal(scores_gradient(name, SCORES, mask, own), 0.0)
-    second = jax.jvp(lambda s: scores_gradient(name, s, mask, own), (SCORES,), (COTANGENT,))[1]
-    np.testing.assert_array_equal(second, 0.0)
+    for moved in derivatives(name, SCORES, mask, own, COTANGENT):
+        np.testing.assert_array_equal(moved, 0.0)
 
 
 @every_normalizer
@@ -210,16 +228,16 @@ def test_large_scores_equal_scores_and_one_key(name, own):
         "equal": np.full(S, 1e4, np.float32),
         "equal and low": np.full(S, -1e4, np.float32),
         "zeros": np.zeros(S, np.float32),
+        "negative zeros": np.full(S, -0.0, np.float32),
+        "small": np.float32(1e-20) * SCORES[0, 0, 2],
     }
-    scores = np.broadcast_to(np.stack([*rows.values()])[None, None], (1, N, len(rows), S))
-    alone = np.zeros((1, 1, 1, S), bool)
-    alone[..., 3] = True
-    for mask in (None, alone):
+    scores = np.broadcast_to(np.stack([*rows.values()]).reshape(B, 1, T, S), SHAPE)
+    alone = np.broadcast_to(np.arange(S) == 3, SHAPE)
+    for mask in (np.ones(SHAPE, bool), alone):
         want = expected(name, scores, mask, own)
         got = normalize(name, scores, mask, own)
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=5e-7)
-        pull = jax.vjp(lambda s, m=mask: normalize(name, s, m, own), scores)[1]
-        assert np.all(np.isfinite(pull(jnp.cos(scores))[0]))
+        assert np.all(np.isfinite(scores_gradient(name, scores, mask, own)))
 
 
 @every_normalizer

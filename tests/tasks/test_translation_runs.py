@@ -12,7 +12,7 @@ from support.runs import metrics_rows, saved_arrays
 
 from attention.errors import Interrupted, UserError
 from attention.tools.evaluating import evaluate
-from attention.tools.predicting import predict_stream
+from attention.tools.predicting import asking_for, predict_stream
 from attention.tools.saved_run import open_run
 from attention.training import loop
 
@@ -114,6 +114,49 @@ def test_each_line_of_input_has_one_of_output(whole_run):
         list(predict_stream(saved, io.BytesIO(given), logits=True))
 
 
+def predicted(run, given: bytes, *, num_best=None, alignments=False, decode=()) -> list[str]:
+    saved = open_run(str(run), overrides=decode)
+    saved = asking_for(saved, num_best=num_best, alignments=alignments)
+    return list(predict_stream(saved, io.BytesIO(given)))
+
+
+def test_each_line_has_as_many_as_asked_for_with_scores_and_pieces(whole_run):
+    run = whole_run[0] / "run"
+    given = b"red dog\n\ntwo green cats\n"
+    plain = predicted(run, given)
+    best = predicted(run, given, num_best=2, alignments=True)
+    assert [answer.count("\n") for answer in best] == [2, 2, 2]
+    for number, (one, answer) in enumerate(zip(plain, best, strict=True), start=1):
+        first, second = (line.split("\t") for line in answer.splitlines())
+        assert first[0] == second[0] == str(number) and first[2] == one.removesuffix("\n")
+        assert float(first[1]) >= float(second[1])
+        if number == 2:
+            assert first[1:] == ["0.0000", ""]
+            continue
+        pairs, source, target = first[3], first[4].split(), first[5].split()
+        assert (
+            "".join(source).replace("\u2581", " ").split()
+            == given.decode().splitlines()[number - 1].split()
+        )
+        found = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+        assert [at for _, at in found] == list(range(len(target)))
+        assert all(0 <= of < len(source) for of, _ in found)
+
+
+def test_draws_repeat_by_their_seed_and_line_whatever_the_batch(whole_run, tmp_path):
+    run = str(whole_run[0] / "run")
+    given = b"red dog\n" * 4 + b"\n" + b"two green cats tall man\n"
+    drawn = [("decode.beam_size", "1"), ("decode.temperature", "1.5")]
+    once = predicted(run, given, decode=drawn)
+    assert once[4] == "\n" and len(set(once[:4])) > 1, "lines of one text are drawn apart"
+    assert predicted(run, given, decode=[*drawn, ("eval_batch_size", "1")]) == once
+    assert predicted(run, given, decode=[*drawn, ("decode.seed", "1")]) != once
+    three = predicted(run, given, num_best=3, decode=drawn)
+    assert [lines.splitlines()[0].split("\t")[2] + "\n" for lines in three] == once
+    with pytest.raises(UserError, match=r"decode\.temperature=1\.5 draws .*beam_size=2"):
+        predicted(run, given, decode=drawn[1:])
+
+
 def test_it_learns_to_read_backwards(tmp_path):
     config = pairs_config(
         tmp_path / "data",
@@ -162,6 +205,7 @@ def test_other_mechanisms_train_and_translate(tmp_path, argument):
         {"data__subword_regularisation": 0.1},
         {"model__tied_embeddings": "none"},
         {"decode__use_cache": False, "decode__beam_size": 1},
+        {"decode__temperature": 1.0, "decode__beam_size": 1, "decode__top_k": 5},
         {"dtype": "bfloat16", "model__norm": "post", "model__position": "rope"},
     ],
     ids=str,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from attention.data.tokenizers.words import read_json
+from attention.data.tokenizers.sealed import read_sealed, write_sealed
 
 UNLABELLED = -1  # also what fills padding: no loss, no metric
 UNKNOWN_LABEL = -2  # a label that training never saw: no loss, and counted as wrong
@@ -46,9 +45,12 @@ class LabelSet:
 
     def save(self, directory: str | Path) -> None:
         """Writes the labels into an existing folder."""
-        (Path(directory) / FILE).write_text(json.dumps({"names": self.names}), encoding="ascii")
+        write_sealed(Path(directory) / FILE, {"names": self.names})
 
     @classmethod
     def load(cls, directory: str | Path) -> LabelSet:
-        """Reads what `save` wrote, or raises a UserError that names the file."""
-        return cls(**read_json(Path(directory) / FILE))
+        """Reads what `save` wrote, or raises a UserError that names the file.
+
+        One in which two names have changed places would turn every answer of the model round.
+        """
+        return cls(**read_sealed(Path(directory) / FILE))

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attention.data.tokenizers.words import read_json
 from attention.errors import UserError
 
 SEAL = "sha256"
@@ -21,16 +20,19 @@ def write_sealed(path: Path, fields: Mapping[str, Any]) -> None:
     path.write_text(json.dumps({**fields, SEAL: _seal(fields)}, indent=0), encoding="ascii")
 
 
-def read_sealed(path: Path, *, kind: str) -> dict[str, Any]:
+def read_sealed(path: Path, *, kind: str | None = None) -> dict[str, Any]:
     """Reads what `write_sealed` wrote, without the seal.
 
     Args:
-      kind: what the field `tokenizer` must be.
+      kind: what the field `tokenizer` must be; None: there is no such field.
 
     Raises:
       UserError: naming the file, where it is missing, altered, or of another tokenizer.
     """
-    fields = read_json(path)
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
     if not isinstance(fields, dict) or fields.pop(SEAL, None) != _seal(fields):
         raise UserError(f"cannot read the tokenizer '{path}': {DAMAGED}")
     found = fields.pop("tokenizer", None)

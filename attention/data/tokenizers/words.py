@@ -7,9 +7,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from attention.data.tokenizers.sealed import read_sealed, write_sealed
 from attention.errors import UserError
 
 PAD, UNKNOWN = 0, 1
@@ -115,21 +117,20 @@ class WordTokenizer:
     @property
     def fingerprint(self) -> str:
         """A sha256 hex digest of everything that decides the ids."""
-        return hashlib.sha256(self._to_json().encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._fields(), indent=0).encode()).hexdigest()
 
     def save(self, directory: str | Path) -> None:
         """Writes the tokenizer into an existing folder."""
-        (Path(directory) / FILE).write_text(self._to_json(), encoding="ascii")
+        write_sealed(Path(directory) / FILE, self._fields())
 
     @classmethod
     def load(cls, directory: str | Path) -> WordTokenizer:
         """Reads what `save` wrote, or raises a UserError that names the file."""
-        return cls(**read_json(Path(directory) / FILE))
+        return cls(**read_sealed(Path(directory) / FILE))
 
-    def _to_json(self) -> str:
-        # ASCII with escapes: whatever Unicode a word holds, also half a surrogate pair, comes back.
-        fields = ("lowercase", "max_word_length", "chars", "words")
-        return json.dumps({key: getattr(self, key) for key in fields}, indent=0)
+    def _fields(self) -> dict[str, Any]:
+        names = ("lowercase", "max_word_length", "chars", "words")
+        return {name: getattr(self, name) for name in names}
 
     def _word_id(self, word: str) -> int:
         return self._word_ids.get(word.lower() if self.lowercase else word, UNKNOWN)
@@ -150,14 +151,6 @@ class WordTokenizer:
         ids = [BEGIN, *(self._char_ids.get(char, UNKNOWN) for char in word), END]
         row[: len(ids)] = ids
         return row
-
-
-def read_json(path: Path) -> dict:
-    """Reads one JSON object, or raises a UserError that names the file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
 
 
 def _by_count(counts: Counter[str]) -> list[str]:

@@ -1,10 +1,9 @@
-"""Trains the points of a study one after the other, and writes a row for each run.
+"""Adds the runs of the study's sweep to results.jsonl, and writes the table of README.md.
 
-    python docs/results/variants/run.py [--workdir=runs/variants] [--only=rnn,cnn] [--seeds=0,1]
+    python sweep.py --config=configs/pos_variants.py --workdir=sweeps/variants
+    python docs/results/variants/run.py [--workdir=sweeps/variants]
 
-Reads `sweep()` of configs/pos_variants.py and starts train.py once for each point. A point that is
-complete is not run again, so the same command goes on where it stopped. `--table` writes README.md
-from what has been run; what was not reads "not run".
+A run that has its row already stays as it is; what was not run reads "not run" in the table.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-from attention import configuration, variants
+from attention.configuration import parse_argument, read_saved
+from attention.configuration.load import load_sweep
 
-STUDY = "configs/pos_variants.py"
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.jsonl"
 KEPT = (
@@ -29,45 +26,38 @@ KEPT = (
 )
 
 
-def points(only: list[str], seeds: list[int]) -> list[dict]:
-    found = []
-    for point in configuration.load_module(STUDY).sweep():
-        argument = configuration.parse_argument(point["arg"])
-        if (not only or argument["variant"] in only) and int(argument["seed"]) in seeds:
-            found.append(point)
-    return found
+def lines_of(path: Path) -> list[dict]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def rows() -> list[dict]:
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return lines_of(RESULTS)
 
 
-def train(point: dict, workdir: Path) -> None:
-    """Runs one point and adds its row, unless the row is there."""
-    argument = configuration.parse_argument(point["arg"])
+def add_rows(sweep: Path) -> None:
+    """Appends a row for each complete trial whose variant and seed have none."""
     done = {(row["variant"], row["seed"]) for row in rows()}
-    if (argument["variant"], int(argument["seed"])) in done:
-        return
-    folder = workdir / f"{argument['variant']}-{argument['seed']}"
-    flags = [f"--config.{key}={value}" for key, value in point.items() if key != "arg"]
-    command = [f"--config={STUDY}:{point['arg']}", f"--workdir={folder}", *flags]
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "train.py", *command], check=True)
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    model = configuration.read_saved(folder).model
-    row = {key: result[key] for key in KEPT} | {
-        "mlp_dim": model.mlp_dim,
-        "attention": model.attention.to_dict(),
+    with RESULTS.open("a", encoding="utf-8") as file:
+        for trial in lines_of(sweep / "trials.jsonl"):
+            folder = sweep / "trials" / str(trial["config_hash"])
+            if trial["status"] != "complete":
+                continue
+            result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            if (result["variant"], result["seed"]) not in done:
+                row = row_of(result, read_saved(folder), trial["command"])
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def row_of(result: dict, config, command: str) -> dict:
+    return {key: result[key] for key in KEPT} | {
+        "mlp_dim": config.model.mlp_dim,
+        "attention": config.model.attention.to_dict(),
         "dev": result["eval"]["accuracy"],
         "test": result["test"]["accuracy"],
-        "wall_seconds": round(time.perf_counter() - start, 1),
-        "command": " ".join(["python", "train.py", *command]),
+        "command": command,
     }
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    print(f"{row['variant']} seed {row['seed']}: dev {row['dev']:.4f} test {row['test']:.4f}")
 
 
 def spread(values: list[float]) -> str:
@@ -80,6 +70,7 @@ def spread(values: list[float]) -> str:
 
 def table() -> str:
     """The table of the study, best first, and what was not run."""
+    points = load_sweep("configs/pos_variants.py")
     by_variant: dict[str, list[dict]] = {}
     for row in rows():
         by_variant.setdefault(row["variant"], []).append(row)
@@ -98,7 +89,7 @@ def table() -> str:
         )
     lines += [
         f"| [{name}](../../variants/{name}.md) | not run | not run | – | – | – | – |"
-        for name in variants.names()
+        for name in dict.fromkeys(parse_argument(point["arg"])["variant"] for point in points)
         if name not in by_variant
     ]
     return "\n".join(lines)
@@ -106,22 +97,15 @@ def table() -> str:
 
 def write_table() -> None:
     page = HERE / "README.md"
-    start = "<!-- made by `python docs/results/variants/run.py --table` -->\n"
+    start = "<!-- made by `python docs/results/variants/run.py` -->\n"
     before = page.read_text(encoding="utf-8").partition(start)[0]
     page.write_text(f"{before}{start}\n{table()}\n", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workdir", default="runs/variants", type=Path)
-    parser.add_argument("--only", default="", help="variants, with commas between them")
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--table", action="store_true", help="only write the table")
-    arguments = parser.parse_args()
-    if not arguments.table:
-        only = [name for name in arguments.only.split(",") if name]
-        for point in points(only, [int(seed) for seed in arguments.seeds.split(",")]):
-            train(point, arguments.workdir)
+    parser.add_argument("--workdir", default="sweeps/variants", type=Path, help="the sweep")
+    add_rows(parser.parse_args().workdir)
     write_table()
 
 

@@ -113,14 +113,13 @@ def test_the_order_of_sentences_does_not_matter():
     assert build(SENTENCES[::-1]).fingerprint == build().fingerprint
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_what_is_missing_or_altered_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"words\.json"):
         WordTokenizer.load(tmp_path)
-
-
-def test_a_stream_of_new_words_does_not_grow_the_memory(monkeypatch):
-    monkeypatch.setattr("attention.data.tokenizers.words.MAX_CACHED_WORDS", 10)
-    tokenizer = build()
-    for number in range(100):
-        tokenizer.encode([f"new{number}", "the"])
-    assert len(tokenizer._cache) <= 10
+    build().save(tmp_path)
+    path = tmp_path / "words.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"dog"', '"god"'))
+    assert path.read_text() != whole
+    with pytest.raises(UserError, match=r"'.*words\.json': it is damaged or not the one"):
+        WordTokenizer.load(tmp_path)

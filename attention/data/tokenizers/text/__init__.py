@@ -43,6 +43,10 @@ class TextTokenizer(Protocol):
         """Returns the text of ids up to the first end of sequence."""
         ...
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns what each id of a text stands for, for people to read."""
+        ...
+
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes it into an existing folder, under a name that sets it apart from others there."""
         ...

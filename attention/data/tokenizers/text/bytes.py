@@ -50,6 +50,10 @@ class Tokenizer:
         data = bytes(i - NUM_SPECIAL for i in before_end if i >= NUM_SPECIAL)
         return data.decode(errors="replace")
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the number of each byte of a text, as in <0x41>."""
+        return [f"<0x{i - NUM_SPECIAL:02X}>" for i in map(int, ids)]
+
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes STEM.json into an existing folder."""
         fields = {"tokenizer": NAME, "lowercase": self.lowercase}

@@ -67,6 +67,12 @@ class Tokenizer:
             if i == UNK or i >= NUM_SPECIAL
         )
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the character of each id of a text, "□" for the unknown one."""
+        return [
+            UNKNOWN_SURFACE if i == UNK else self.characters[i - NUM_SPECIAL] for i in map(int, ids)
+        ]
+
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes STEM.json into an existing folder."""
         fields = {"characters": self.characters, "lowercase": self.lowercase}

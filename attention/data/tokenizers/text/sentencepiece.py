@@ -3,7 +3,8 @@
 Unigram language model (arXiv 1804.10959) or BPE (arXiv 1508.07909). With the normalization
 `nmt_nfkc` a text is brought to NFKC, and whitespace at its ends and repeated inside it is dropped;
 with `identity` every character and every blank stays. Training reads the texts in their order with
-one thread: the same texts give the same model, byte for byte.
+one thread: the same texts give the same model, byte for byte. Of more than `max_texts` it reads as
+many drawn at random, always the same ones: a corpus of millions would fill the memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import hashlib
 import io
 import logging
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 import sentencepiece as library
 from jaxtyping import Int
 
+from attention.data.tokenizers.drawn_texts import draw_texts
 from attention.data.tokenizers.sealed import DAMAGED, read_sealed, write_sealed
 from attention.data.tokenizers.special import BOS, EOS, NUM_SPECIAL, PAD, UNK, UNKNOWN_SURFACE
 from attention.errors import UserError
@@ -70,6 +71,7 @@ class Tokenizer:
         kind: str = "unigram",
         normalization: str = "nmt_nfkc",
         character_coverage: float | None = None,
+        max_texts: int | None = None,
     ) -> Tokenizer:
         """Trains it on the texts of the training split.
 
@@ -80,13 +82,15 @@ class Tokenizer:
           normalization: "nmt_nfkc" or "identity".
           character_coverage: the share of all characters that get ids, 0 to 1; None: 0.9995 where
             there are over 1,000 different ones, else 1.
+          max_texts: of more texts so many are drawn, each with the same chance, which is logged;
+            None: no limit.
 
         Raises:
           UserError: for wrong options, for texts that leave nothing to train on, and for a
             vocabulary that is too small for the alphabet.
         """
         _check_options(vocab_size, kind, normalization, character_coverage)
-        lines = _Lines(text.lower() if lowercase else text for text in texts)
+        lines = _Lines((text.lower() if lowercase else text for text in texts), max_texts)
         settings: dict[str, Any] = {
             "vocab_size": vocab_size,
             "model_type": kind,
@@ -139,6 +143,11 @@ class Tokenizer:
         before_end = takewhile(lambda i: i != EOS, map(int, ids))
         return self._processor.decode([i for i in before_end if i not in (PAD, BOS)])
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the subword of each id of a text, "▁" for a blank and "□" for the unknown one."""
+        name = self._processor.id_to_piece
+        return [UNKNOWN_SURFACE if i == UNK else name(i) for i in map(int, ids)]
+
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes STEM.model and STEM.json into an existing folder."""
         (Path(folder) / f"{stem}.model").write_bytes(self._model)
@@ -162,14 +171,20 @@ class Tokenizer:
 class _Lines:
     """The texts that can be trained on; says which cannot."""
 
-    def __init__(self, texts: Iterable[str]):
-        self.kept: list[str] = []
+    def __init__(self, texts: Iterable[str], most: int | None = None):
         self.num_long = 0
         self.num_texts = 0
-        self._characters: Counter[str] = Counter()
-        self.kept.extend(self._read(texts))
+        drawn = draw_texts(self._read(texts), most)
+        self.kept = drawn.texts
+        self._num_characters = len(set().union(*self.kept))
         if not self.kept:
             raise UserError(self._nothing_left())
+        if drawn.number > len(self.kept):
+            logger.info(
+                "the tokenizer is trained on %s of %s texts, drawn at random "
+                "(data.tokenizer_texts)",
+                f"{len(self.kept):,}", f"{drawn.number:,}",
+            )  # fmt: skip
         if self.num_long:
             logger.warning(
                 "%d of %d texts are over %s bytes: the tokenizer is trained without them",
@@ -179,7 +194,7 @@ class _Lines:
     @property
     def coverage(self) -> float:
         """The share of characters that should get ids."""
-        return LARGE_COVERAGE if len(self._characters) > LARGE_ALPHABET else 1.0
+        return LARGE_COVERAGE if self._num_characters > LARGE_ALPHABET else 1.0
 
     def _read(self, texts: Iterable[str]) -> Iterator[str]:
         for text in texts:
@@ -188,7 +203,6 @@ class _Lines:
             if len(text.encode()) > MAX_TEXT_BYTES:
                 self.num_long += 1
             elif text.strip():
-                self._characters.update(set(text))
                 yield text
 
     def _nothing_left(self) -> str:

@@ -86,6 +86,10 @@ class Tokenizer:
             if i == UNK or i >= NUM_SPECIAL
         )
 
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Returns the word, or the mark with its sides, of each id of a text; "□" if unknown."""
+        return [UNKNOWN_SURFACE if i == UNK else self.words[i - NUM_SPECIAL] for i in map(int, ids)]
+
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes STEM.json into an existing folder."""
         fields = {"words": self.words, "lowercase": self.lowercase}

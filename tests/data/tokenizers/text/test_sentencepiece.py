@@ -135,3 +135,14 @@ def test_segmentations_at_random_follow_their_seed_alone(kind, monkeypatch):
     assert sample(2**63 + 3) == sample(2**63 + 3)
     assert tokenizer.encode(text, sample=3).tolist() == best
     assert tokenizer.encode(text).tolist() == best
+
+
+def test_a_limit_that_is_not_reached_changes_no_byte_and_one_that_is_is_said(caplog):
+    texts = [f"{a} {b} cat" for a in "abcdefgh" for b in ("big", "old", "red", "shy")]
+    with caplog.at_level(logging.INFO):
+        whole, same = (Tokenizer.build(texts, vocab_size=30, max_texts=n) for n in (None, 32))
+        assert same._model == whole._model
+        assert not any("drawn" in message for message in caplog.messages)
+        some, again = (Tokenizer.build(texts, vocab_size=30, max_texts=9) for _ in range(2))
+    assert "trained on 9 of 32 texts, drawn at random (data.tokenizer_texts)" in caplog.text
+    assert some._model == again._model != whole._model

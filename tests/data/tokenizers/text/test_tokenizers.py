@@ -52,6 +52,20 @@ def test_ids_and_back(built, name):
     assert tokenizer.decode([]) == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "pieces"),
+    [
+        ("bytes", ["<0x28>", "<0x61>", "<0x20>", "<0xC3>", "<0xA4>"]),
+        ("characters", ["(", "a", " ", "\u25a1"]),
+        ("sentencepiece", ["\u2581", "(", "a", "\u2581", "\u25a1"]),
+        ("words", [" (\uffed", "\u25a1", "\u25a1"]),
+    ],
+)
+def test_each_id_has_a_piece(built, name, pieces):
+    ids = built[name].encode("(a \u00e4")
+    assert built[name].pieces(ids) == pieces and len(ids) == len(pieces)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_decoding_stops_at_the_end_and_skips_padding_and_begin(built, name):
     tokenizer = built[name]
