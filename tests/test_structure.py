@@ -21,7 +21,7 @@ ALLOWED = {
     "normalizers": {"errors", "found_by_name", "ops"},
     "positions": {"errors", "found_by_name", "ops"},
     "core": {"errors", "ops", "positions", "normalizers"},
-    "variants": {"errors", "found_by_name", "ops", "positions", "core"},
+    "variants": {"errors", "found_by_name", "ops", "positions", "normalizers", "core"},
     "models": {"errors", "ops", "positions", "core"},
     "assembly": {"positions", "variants", "models"},
     "configuration": {"errors", "positions", "core", "variants", "data"},

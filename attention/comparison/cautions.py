@@ -1,0 +1,146 @@
+"""What limits the conclusions of a comparison, one line each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from attention.comparison import formats
+from attention.comparison.rows import Chosen, Row
+
+_SPREAD = 0.02  # of a budget, from which rows are not at the same one
+_BUDGETS = {"num_params": "parameters", "steps": "steps", "flops": "FLOPs"}
+_FEW_SEEDS = 5
+_MANY_ROWS = 4
+_PLACES = {"device_kind": "devices", "dtype": "dtypes", "matmul_precision": "matmul precisions"}
+_SOFTWARE = ("jax", "flax", "optax")
+
+
+def find(
+    panels: Mapping[tuple[str, ...], Sequence[Chosen]],
+    mixed: Sequence[str],
+    no_examples: Mapping[str, str],
+    baseline: str | None,
+) -> list[str]:
+    """Returns the lines, the gravest first.
+
+    Args:
+      panels: rows that are compared with each other.
+      mixed: mixtures of data that the user allowed.
+      no_examples: why runs have no scores by example.
+      baseline: the variant that the user named.
+    """
+    lines = [f"mixed by --allow_mixed: {line}" for line in mixed]
+    for members in panels.values():
+        rows = [chosen.row for chosen in members]
+        where = f"{panel_name(rows[0])}: " if len(panels) > 1 else ""
+        lines += [f"{where}{line}" for line in _about(rows, baseline)]
+        lines += [f"{where}{line}" for line in _about_software(members)]
+        lines += [f"{where}{line}" for line in _about_many_rows(members)]
+    if no_examples:
+        first = next(iter(no_examples.values()))
+        lines.append(
+            f"{len(no_examples)} runs have no scores by example, so nothing is tested over test "
+            f"examples where they take part; the first: {first}"
+        )
+    return lines
+
+
+def panel_name(row: Row) -> str:
+    """Task, data set and what else the rows of a panel share, in short."""
+    rest = ", ".join(part for part in (row.languages, row.size, row.panel) if part)
+    return f"{row.task} on {row.dataset}" + (f" ({rest})" if rest else "")
+
+
+def _about(rows: Sequence[Row], baseline: str | None) -> Iterator[str]:
+    if len(rows) > 1:
+        yield from _about_budgets(rows)
+        yield from _about_effort(rows)
+        if not any(row.baseline for row in rows):
+            name = baseline or "scaled_dot"
+            yield f"no row is of the baseline {name}, so nothing is tested (--baseline=VARIANT)"
+    for key, name in _PLACES.items():
+        values = dict.fromkeys(str(getattr(row, key)) for row in rows)
+        if len(values) > 1 or "/" in next(iter(values)):
+            yield f"runs are on different {name} ({', '.join(values)}): costs do not compare"
+    yield from _about_seeds(rows)
+    yield from _about_baselines(rows)
+
+
+def _about_budgets(rows: Sequence[Row]) -> Iterator[str]:
+    for key, name in _BUDGETS.items():
+        known = {row.name: value for row in rows if (value := getattr(row, key))}
+        if len(known) < 2:
+            continue
+        least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+        spread = known[most] / known[least] - 1
+        write = formats.short if key == "flops" else formats.whole
+        if spread > _SPREAD:
+            yield (
+                f"{name} differ by up to {100 * spread:.0f} % ({least} {write(known[least])}, "
+                f"{most} {write(known[most])}): not a comparison at equal {name}"
+            )
+
+
+def _about_effort(rows: Sequence[Row]) -> Iterator[str]:
+    settings = {row.name: row.n_settings for row in rows}
+    if len(set(settings.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in settings.items())
+        yield f"tuning was not equal: settings tried are {listed}"
+
+
+def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
+    single = [row.name for row in rows if row.n_seeds == 1]
+    if single:
+        yield (
+            f"one seed only for {_some(single)}: the spread over seeds is not known, so there is "
+            "no interval and no test over seeds"
+        )
+    few = {row.n_seeds for row in rows if 1 < row.n_seeds < _FEW_SEEDS}
+    if few:
+        n = min(few)
+        yield (
+            f"{n} seeds: bootstrap intervals are too narrow (see the t interval), and the "
+            f"exact sign-flip test cannot give p below {2.0 ** (1 - n):g}"
+        )
+    uneven = {row.name: row.n_seeds for row in rows}
+    if len(set(uneven.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in uneven.items())
+        yield f"numbers of seeds differ: {listed}"
+
+
+def _about_baselines(rows: Sequence[Row]) -> Iterator[str]:
+    name = next((row.baseline for row in rows if row.baseline), None)
+    if name is None:
+        return
+    variant = next(row.variant for row in rows if row.name == name)
+    same = [row.name for row in rows if row.variant == variant]
+    if len(same) > 1:
+        yield f"{len(same)} rows are of the baseline; tests are against {name}, the best on dev"
+    welch = [row.name for row in rows if row.n_pairs == 0]
+    if welch:
+        yield f"{', '.join(welch)}: seeds are not those of the baseline, so were not paired"
+
+
+def _about_software(members: Sequence[Chosen]) -> Iterator[str]:
+    runs = [run for chosen in members for run in chosen.setting.runs.values()]
+    for package in _SOFTWARE:
+        versions = {str((run.result.get("versions") or {}).get(package)) for run in runs}
+        if len(versions) > 1:
+            listed = ", ".join(sorted(versions))
+            yield f"runs were made with different versions of {package}: {listed}"
+
+
+def _about_many_rows(members: Sequence[Chosen]) -> Iterator[str]:
+    """Of a search over keys that are not tuned by default, each trial is a row."""
+    variants = Counter(chosen.row.variant for chosen in members)
+    for variant, count in variants.items():
+        groups = [chosen.group for chosen in members if chosen.row.variant == variant]
+        keys = {item[0] for group in groups for item in group.shown if item not in group.panel}
+        if count > _MANY_ROWS and keys:
+            listed = ",".join(sorted(keys))
+            yield f"{variant} has {count} rows: --tuned={listed} takes the one that is best on dev"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MANY_ROWS else f"{len(names)} rows"

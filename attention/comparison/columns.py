@@ -1,0 +1,116 @@
+"""The columns of the tables that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from attention.comparison import formats
+from attention.comparison.rows import Row
+
+
+class Column(NamedTuple):
+    """A column: its head, what it is in a sentence, its cell, and the number it is sorted by."""
+
+    head: str
+    meaning: str
+    cell: Callable[[Row], str]
+    number: Callable[[Row], float | None] | None = None  # None: text
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns for rows that share a metric and a baseline, the most important first."""
+    metric, split = rows[0].metric, rows[0].split
+    tested = any(row.difference is not None for row in rows)
+
+    def name(row: Row) -> str:
+        return f"{row.name} [baseline]" if tested and row.baseline == row.name else row.name
+
+    found = [
+        Column("variant", "the attention mechanism, and what sets the row apart", name),
+        Column(
+            f"{split} {formats.metric_label(metric)}",
+            f"mean ± standard deviation over seeds of the {split} score",
+            formats.score_text,
+            lambda row: row.mean,
+        ),
+        Column("n", "seeds", lambda row: str(row.n_seeds), lambda row: row.n_seeds),
+    ]
+    if any(row.ci_low is not None for row in rows):
+        found.append(
+            Column(
+                "95 % interval",
+                "bootstrap interval of the mean",
+                lambda row: formats.interval_text(row.ci_low, row.ci_high, metric),
+                lambda row: row.ci_low,
+            )
+        )
+    return [*found, *(_test_columns(rows, metric) if tested else []), *_cost_columns(rows)]
+
+
+def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
+    found = [
+        Column(
+            "difference",
+            "of the means, this row minus the baseline",
+            lambda row: formats.signed(row.difference, metric),
+            lambda row: row.difference,
+        )
+    ]
+    if any(row.p_holm is not None for row in rows):
+        found.append(
+            Column(
+                "p seeds",
+                "of the test over seeds, after Holm's correction",
+                lambda row: formats.p_text(row.p_holm),
+                lambda row: row.p_holm,
+            )
+        )
+    if any(row.p_examples_holm is not None for row in rows):
+        found.append(
+            Column(
+                "p examples",
+                "of the test over test examples, after Holm's correction",
+                lambda row: formats.p_text(row.p_examples_holm),
+                lambda row: row.p_examples_holm,
+            )
+        )
+    if any(row.verdict for row in rows):
+        found.append(
+            Column(
+                "verdict",
+                "at 5 %, by both tests where there are both",
+                lambda row: row.verdict or formats.DASH,
+            )
+        )
+    return found
+
+
+def _cost_columns(rows: Sequence[Row]) -> list[Column]:
+    found = [
+        Column("params", "parameters", lambda r: formats.short(r.num_params),
+               lambda r: r.num_params),
+        Column("train time", "in training steps, mean over seeds",
+               lambda r: formats.seconds(r.train_seconds), lambda r: r.train_seconds),
+        Column("FLOPs", "of the whole training", lambda r: formats.short(r.flops),
+               lambda r: r.flops),
+        Column("tokens/s", "real tokens a second in training",
+               lambda r: formats.short(r.tokens_per_second), lambda r: r.tokens_per_second),
+        Column("memory", "at the peak", lambda r: formats.memory(r.peak_memory_bytes),
+               lambda r: r.peak_memory_bytes),
+        Column("compile", "time of compilation", lambda r: formats.seconds(r.compile_seconds),
+               lambda r: r.compile_seconds),
+        Column("steps", "updates", lambda r: formats.whole(r.steps), lambda r: r.steps),
+        Column("dev", "the score by which settings and rows are chosen",
+               lambda r: formats.score(r.dev_mean, r.dev_metric), lambda r: r.dev_mean),
+        Column("settings", "tuned settings tried", lambda r: str(r.n_settings),
+               lambda r: r.n_settings),
+        Column("trials", "runs behind the row, whatever their ending", lambda r: str(r.n_trials),
+               lambda r: r.n_trials),
+    ]  # fmt: skip
+    if any(row.tuned for row in rows):
+        found.append(Column("chosen on dev", "the tuned setting", lambda r: r.tuned))
+    places = ("device_kind", "device"), ("dtype", "dtype"), ("matmul_precision", "precision")
+    for key, head in places:
+        found.append(Column(head, f"{head} of the runs", lambda row, key=key: getattr(row, key)))
+    return found

@@ -1,0 +1,169 @@
+"""From folders to a comparison: read, group, choose on dev, test, and say what to beware of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attention.comparison import cautions, grouping, testing
+from attention.comparison.examples import bleu_signature
+from attention.comparison.grouping import Block, Group, Keys
+from attention.comparison.rows import LOWER_IS_BETTER, Chosen, choose, split_of
+from attention.comparison.runs import Run, find_runs
+from attention.errors import UserError, did_you_mean
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the user asks for; the names are those of the flags of compare.py."""
+
+    baseline: str | None = None
+    metric: str | None = None  # None: the first of each task
+    split: str = "auto"
+    keys: Keys = dataclasses.field(default_factory=Keys)
+    allow_mixed: bool = False
+    include_running: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a report shows.
+
+    Attributes:
+      chosen: the rows, block by block, the best on dev first.
+      runs: all runs that were read.
+      rejected: those that no row counts, and why.
+      cautions: one line for each thing that limits what may be concluded.
+      signatures: sacreBLEU's, where BLEU is shown.
+    """
+
+    chosen: tuple[Chosen, ...]
+    runs: tuple[Run, ...]
+    rejected: tuple[tuple[Run, str], ...]
+    cautions: tuple[str, ...]
+    signatures: tuple[str, ...]
+
+    def panels(self) -> dict[tuple[str, ...], list[Chosen]]:
+        """The rows that are compared with each other, best on dev first."""
+        found: dict[tuple[str, ...], list[Chosen]] = {}
+        for chosen in self.chosen:
+            found.setdefault(chosen.row.key, []).append(chosen)
+        return found
+
+
+def families(panels: Iterable[Sequence[Chosen]]) -> list[tuple[str, list[Sequence[Chosen]]]]:
+    """Returns (key, panels) where panels differ in one key whose values are numbers, in order.
+
+    Such as the number of training examples: what a study plots its scores against.
+    """
+    alike: dict[Any, list[Sequence[Chosen]]] = {}
+    for members in panels:
+        row, items = members[0].row, members[0].group.panel
+        for key, value in items:
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                rest = tuple(item for item in items if item[0] != key)
+                alike.setdefault((row.key[:4], key, rest), []).append(members)
+    return [
+        (key, sorted(found, key=lambda members: dict(members[0].group.panel)[key]))
+        for (_, key, _), found in alike.items()
+        if len(found) > 1
+    ]
+
+
+def compare(arguments: Sequence[str], options: Options) -> Comparison:
+    """Compares the runs in the given folders.
+
+    Raises:
+      UserError: what is named is not there, no run is complete, or data would be mixed.
+    """
+    runs = find_runs(arguments)
+    groups = grouping.group_runs(runs, options.keys)
+    mixed = grouping.check_not_mixed(groups)
+    if mixed and not options.allow_mixed:
+        more = f" (and {len(mixed) - 1} more such)" if len(mixed) > 1 else ""
+        raise UserError(
+            f"{mixed[0]}{more}: compare them apart, or give --allow_mixed to do it all the same"
+        )
+    _check_metric(options.metric, runs)
+    chosen, rejected = _choose(groups, runs, options)
+    grouped = {id(run) for group in groups for run in group.runs}
+    rejected += [(run, run.reason) for run in runs if id(run) not in grouped]
+    if not chosen:
+        raise UserError(_nothing_to_compare(rejected))
+    examples = testing.ExampleScores()
+    testing.fill_in_intervals(chosen, examples)
+    testing.fill_in_tests(chosen, testing.find_baselines(chosen, options.baseline), examples)
+    _mark_pareto(chosen)
+    comparison = Comparison(tuple(chosen), tuple(runs), tuple(rejected), (), _signatures(chosen))
+    lines = cautions.find(comparison.panels(), mixed, examples.missing, options.baseline)
+    return dataclasses.replace(comparison, cautions=tuple(lines))
+
+
+def _choose(
+    groups: Sequence[Group], runs: Sequence[Run], options: Options
+) -> tuple[list[Chosen], list[tuple[Run, str]]]:
+    splits: dict[Block, str] = {}
+    chosen, rejected = [], []
+    for group in groups:
+        if group.block not in splits:
+            wanted = "dev" if options.include_running else options.split
+            splits[group.block] = split_of(group.block, runs, wanted=wanted)
+        found, left_out = choose(
+            group,
+            keys=options.keys,
+            metric=options.metric,
+            split=splits[group.block],
+            include_running=options.include_running,
+        )
+        rejected += left_out
+        if found:
+            chosen.append(found)
+    blocks = list(dict.fromkeys(c.row.key for c in chosen))
+    chosen.sort(key=lambda c: (blocks.index(c.row.key), -c.row.dev_mean))
+    return chosen, rejected
+
+
+def _check_metric(metric: str | None, runs: Sequence[Run]) -> None:
+    known = dict.fromkeys(name for run in runs for name in run.metrics)
+    if metric is not None and metric not in known:
+        raise UserError(
+            f"--metric={metric}: no run has it{did_you_mean(metric, known)}; "
+            f"there are {', '.join(known)}"
+        )
+
+
+def _nothing_to_compare(rejected: Sequence[tuple[Run, str]]) -> str:
+    first = "; ".join(f"{run.workdir}: {reason}" for run, reason in rejected[:3])
+    more = f"; and {len(rejected) - 3} more" if len(rejected) > 3 else ""
+    hint = ""
+    if any(run.status in ("running", "interrupted") for run, _ in rejected):
+        hint = "; --include_running takes unfinished runs at their best dev score so far"
+    return f"none of {len(rejected)} runs can be compared ({first}{more}){hint}"
+
+
+def _mark_pareto(everything: Sequence[Chosen]) -> None:
+    """Marks the rows that no other of their panel beats in both score and training time."""
+    for chosen in everything:
+        row = chosen.row
+        rivals = [c.row for c in everything if c.row.key == row.key and c is not chosen]
+        row.pareto_time = row.train_seconds is not None and not any(
+            rival.train_seconds is not None
+            and rival.train_seconds <= row.train_seconds
+            and _gain(rival) >= _gain(row)
+            and (rival.train_seconds, _gain(rival)) != (row.train_seconds, _gain(row))
+            for rival in rivals
+        )
+
+
+def _gain(row) -> float:
+    return -row.mean if row.metric in LOWER_IS_BETTER else row.mean
+
+
+def _signatures(everything: Sequence[Chosen]) -> tuple[str, ...]:
+    found = [
+        bleu_signature(run, chosen.row.split)
+        for chosen in everything
+        for run in chosen.setting.runs.values()
+    ]
+    return tuple(dict.fromkeys(signature for signature in found if signature))

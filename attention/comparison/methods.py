@@ -1,0 +1,67 @@
+"""How the numbers were made, in sentences for the report."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from attention.comparison.comparing import Comparison
+from attention.comparison.resampling import BOOTSTRAP_DRAWS, RANDOMISATION_DRAWS
+from attention.comparison.testing import LEVEL
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """A paragraph for each method that the comparison used."""
+    rows = [chosen.row for chosen in comparison.chosen]
+    found = [
+        "Choice. A row is one variant in one setting. Where its runs differ in tuned keys "
+        "(learning rate, dropout, batch size, …), the setting with the best mean dev score is "
+        "shown, among those with the most seeds. Rows are in order of the dev score. Test scores "
+        "choose nothing.",
+        "Spread. ± is the standard deviation over seeds, divided by n − 1: how much one more "
+        "run would differ, not how sure the mean is.",
+    ]
+    if any(row.ci_method for row in rows):
+        ways = ", ".join(dict.fromkeys(row.ci_method for row in rows if row.ci_method))
+        found.append(
+            f"Interval. 95 % {ways}, {BOOTSTRAP_DRAWS:,} draws; seeds and examples are drawn "
+            "independently, the same examples for all runs. With few seeds it is too narrow "
+            "(for n = 3 the part of the seeds by a fifth, and its tails are normal): table.json "
+            "also has Student's interval over seeds (t_low, t_high), which is wide there."
+        )
+    if any(row.test for row in rows):
+        found.append(
+            "p seeds. A two-sided paired t-test of the difference to the baseline over "
+            "common seeds (Welch's test where fewer than two are common). It takes differences "
+            "over seeds as normal, which few seeds cannot show. The exact sign-flip permutation "
+            "test (p_permutation) assumes less, but cannot give less than 2^(1−n): 0.25 for 3 "
+            "seeds, 0.0625 for 5; significance at 5 % takes 6."
+        )
+    if any(row.p_examples is not None for row in rows):
+        found.append(
+            f"p examples. Approximate randomisation over test examples, {RANDOMISATION_DRAWS:,} "
+            "draws: outputs of whole examples (sentences, since words of one are dependent) are "
+            "swapped between the two systems, all seeds of an example together, and the corpus "
+            "score is computed anew from summed statistics. It says whether these trained models "
+            "differ beyond this choice of test examples, not whether another seed would."
+        )
+    if any(row.p_mcnemar for row in rows):
+        found.append(
+            "McNemar's mid-p for each pair of runs with the same seed (p_mcnemar) is in "
+            "table.json, not corrected."
+        )
+    if any(row.verdict for row in rows):
+        found.append(
+            f"Verdict. A row is better or worse where the p over seeds and, where there is one, "
+            f"the p over examples are below {LEVEL:g}, each after Holm's correction over all "
+            "comparisons of this report. Else the two are not distinguishable with these runs, "
+            "which does not mean that they are equal."
+        )
+    found.append(
+        "Costs. Means over the runs of a row. Times hold for the machine and what else it was "
+        "doing; FLOPs are counted for matrix products with parameters (six a parameter and token)."
+    )
+    if comparison.signatures:
+        found.append(f"BLEU. sacreBLEU on detokenised text: {'; '.join(comparison.signatures)}")
+    packages = ", ".join(f"{name} {version(name)}" for name in ("scipy", "numpy", "sacrebleu"))
+    found.append(f"Software of the comparison: {packages}.")
+    return found
