@@ -1,0 +1,1 @@
+"""Sweeps: many runs of one config file, each in its own run directory, done once each."""

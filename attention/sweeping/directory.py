@@ -1,0 +1,145 @@
+"""The folder of a sweep: the names in it, and its two files for readers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention.configuration.points import Point
+from attention.configuration.search_space import SearchSpace
+from attention.errors import UserError
+from attention.sweeping.ledger import exclusive
+from attention.sweeping.plan import Sweep, Trial, identity
+from attention.training.atomic import to_json, write_json, write_text
+from attention.training.run_directory import RunDirectory
+
+
+class SweepDirectory:
+    """Names what lies in a sweep's folder; nothing is made until `create`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path_as_given = Path(os.fspath(path))
+        self.path = Path(path).expanduser().absolute()
+        self.sweep_file = self.path / "sweep.json"
+        self.trials_file = self.path / "trials.jsonl"
+        self.trials = self.path / "trials"
+        self.claims = self.path / "claims"
+        self.study_file = self.path / "search.db"
+        self.worker_log = self.path / "workers.log"
+        self._lock_file = self.path / ".lock"
+
+    def run(self, trial: Trial) -> RunDirectory:
+        """The run directory of a trial."""
+        return RunDirectory(self.trials / trial.name)
+
+    def log(self, trial: Trial) -> Path:
+        """What a trial writes to stderr."""
+        return self.trials / f"{trial.name}.log"
+
+    def as_typed(self, trial: Trial) -> Path:
+        """The run directory of a trial, for a command line."""
+        return self.path_as_given / "trials" / trial.name
+
+    def create(self, sweep: Sweep, *, storage: str | None) -> None:
+        """Makes the folder and sweep.json, or goes on with the sweep that is there.
+
+        Args:
+          storage: the database, without its password; None: files of this folder.
+
+        Raises:
+          UserError: the folder cannot be made, or holds other things or another sweep.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            entries = {entry.name for entry in self.path.iterdir()}
+        except OSError as error:
+            raise UserError(f"--workdir={self.path} cannot be used: {error.strerror}") from error
+        own = {path.name for path in vars(self).values() if isinstance(path, Path)}
+        foreign = sorted(name for name in entries - own if not name.endswith(".tmp"))
+        if foreign and not self.sweep_file.exists():
+            raise UserError(
+                f"--workdir={self.path} holds other things ({', '.join(foreign[:3])}) and no "
+                "sweep; name a new or empty folder"
+            )
+        with self.lock():
+            self._write_sweep(sweep, storage)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps other sweeps from changing the two files within a block."""
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(exclusive(self._lock_file))
+            except OSError as error:
+                raise UserError(
+                    f"--workdir={self.path} cannot be locked ({error.strerror}), as a sweep must: "
+                    "name a folder on another file system"
+                ) from error
+            yield
+
+    def _write_sweep(self, sweep: Sweep, storage: str | None) -> None:
+        now = {
+            "config": sweep.spec,
+            "flags": [list(pair) for pair in sweep.flags],
+            "storage": storage,
+            "kind": "search" if sweep.space else "points",
+        }
+        if self.sweep_file.exists():
+            before = json.loads(self.sweep_file.read_text("utf-8"))
+            for key, value in now.items():
+                if before.get(key) != value:
+                    raise UserError(
+                        f"--workdir={self.path} holds a sweep with {key}={before.get(key)!r}, now "
+                        f"{value!r}: give the same command, or name another folder"
+                    )
+        of = {"space": described(sweep.space)} if sweep.space else {"points": sweep.points}
+        write_json(self.sweep_file, {**now, **of})
+
+    def write_rows(self, rows: Sequence[Mapping[str, Any]], *, points: Mapping[int, Point]) -> None:
+        """Puts rows into trials.jsonl; those of other points of the same sweep stay.
+
+        Args:
+          points: all points of the sweep, by number.
+        """
+        numbers: dict[str, int] = {}
+        for number, point in points.items():
+            numbers.setdefault(identity(point), number)
+        before = self.rows()
+        merged: dict[int, Mapping[str, Any]] = {}
+        for row in before:
+            here = numbers.get(identity(row["overrides"]))
+            if here is not None:
+                merged[here] = {**row, "trial": here}
+        merged |= {row["trial"]: row for row in rows}
+        text = "".join(f"{to_json(merged[number])}\n" for number in sorted(merged))
+        if text != "".join(f"{to_json(row)}\n" for row in before) or not before:
+            write_text(self.trials_file, text)
+
+    def write_refusal(self, trial: Trial) -> None:
+        """Writes the log of a trial whose config is refused, and which is never begun."""
+        self.trials.mkdir(exist_ok=True)
+        write_text(self.log(trial), f"{trial.command(self.as_typed(trial))}\n{trial.error}\n")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of trials.jsonl."""
+        try:
+            lines = self.trials_file.read_text("utf-8").split("\n")
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines if line]
+
+
+def described(space: SearchSpace) -> dict[str, Any]:
+    """A search space as JSON."""
+    kinds = {key: type(range_).__name__.lower() for key, range_ in space.parameters.items()}
+    parameters = {
+        key: {"kind": kinds[key], **dataclasses.asdict(range_)}
+        for key, range_ in space.parameters.items()
+    }
+    plain = dataclasses.replace(space, parameters=dict(space.parameters))
+    return {**dataclasses.asdict(plain), "parameters": parameters}

@@ -1,0 +1,89 @@
+"""A process that takes trials of a sweep, one after the other, until there is none left."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from attention.sweeping.devices import use_cores
+from attention.sweeping.plan import Trial
+from attention.sweeping.running import Job, run_group
+from attention.sweeping.setting import Scene, Setting, open_scene
+
+MOST_MEMORY = 4 << 30  # above it, compiled programs of earlier trials are forgotten
+
+
+def work() -> int:
+    """Runs a worker; returns its exit status: 0, or 130 after an interruption.
+
+    stdin holds two lines, the cores to use and the setting, and stays open as long as the command
+    that has started the worker lives. Once it is gone, the worker stops as after Ctrl-C.
+    """
+    cores, setting = sys.stdin.readline(), Setting.from_json(sys.stdin.readline())
+    use_cores([int(core) for core in cores.split()])
+    threading.Thread(target=_stop_at_the_end_of_input, daemon=True).start()
+    try:
+        return 0 if take_trials(open_scene(setting), train=setting.train) else 130
+    except KeyboardInterrupt:
+        return 130
+
+
+def take_trials(scene: Scene, *, train: str) -> bool:
+    """Runs trials until none is left; returns False where it was interrupted."""
+    while jobs := next_group(scene):
+        outcomes = run_group(jobs, train=train)
+        scene.board.settle({job.trial.name: scene.standings.of(job.trial) for job in jobs})
+        if any(outcome.status == "interrupted" for outcome in outcomes):
+            return False
+        forget_programs()
+    return True
+
+
+def _stop_at_the_end_of_input() -> None:
+    # Not sys.stdin, whose lock a thread must not hold when Python ends.
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def next_group(scene: Scene) -> list[Job]:
+    """Claims the trials to run next, which can share one program; of today, one at a time."""
+    for trial in scene.board.known().trials:
+        if job := claim_job(scene, trial):
+            return [job]
+    while chosen := scene.board.ask():
+        if job := claim_job(scene, chosen):
+            return [job]
+        scene.board.settle({chosen.name: scene.standings.of(chosen)})
+    return []
+
+
+def claim_job(scene: Scene, trial: Trial) -> Job | None:
+    """Returns a trial as this process's job, if it is to be run and nobody else is at it."""
+    if not scene.standings.of(trial).open:
+        return None
+    claim = scene.ledger.claim(trial.name, wanted=lambda: scene.standings.wanted(trial))
+    if claim is None:
+        return None
+    workdir = scene.directory.run(trial).path
+    prune = scene.board.pruner(trial)
+    return Job(trial, claim, workdir, scene.directory.log(trial), prune)
+
+
+def forget_programs() -> None:
+    """Frees what earlier trials have compiled, where it has become much."""
+    if "jax" in sys.modules and _memory_in_use() > MOST_MEMORY:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+
+
+def _memory_in_use() -> int:
+    """Bytes that this process holds; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,54 @@
+"""Runs the points of a config file's sweep(), or goes on where the same command stopped."""
+
+import argparse
+import sys
+
+from attention import command
+
+
+def main(arguments: argparse.Namespace) -> int | None:
+    if arguments.worker:
+        from attention.sweeping.worker import work
+
+        return work()
+    from attention.sweeping import closing, plan, sweep
+
+    chosen = sweep.Selection(arguments.trials, arguments.index)
+    swept = plan.read_sweep(arguments.config, arguments.overrides)
+    setting = sweep.make_setting(
+        swept, arguments.workdir, chosen, retries=arguments.retries, storage=arguments.storage
+    )
+    if arguments.dry_run:
+        print("\n".join(closing.planned_lines(swept, setting)))
+        return None
+    print(f"sweeping {arguments.config} in {arguments.workdir}", file=sys.stderr)
+    seen = sweep.run_sweep(swept, setting, workers=arguments.workers)
+    print(closing.closing_words(setting, seen))
+    closing.raise_failure(setting, seen)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sweep.py",
+        description=__doc__,
+        epilog="example: python sweep.py --config=configs/pos_tagging.py:size=tiny "
+        "--workdir=sweeps/rates --workers=2",
+    )
+    parser.add_argument("--config", required=True, metavar="FILE[:KEY=VALUE,...]")
+    parser.add_argument("--workdir", required=True, metavar="FOLDER", help="the sweep directory")
+    parser.add_argument("--trials", type=int, metavar="N", help="the first N points alone")
+    parser.add_argument("--index", type=int, metavar="I", help="point I alone, for job arrays")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes here")
+    parser.add_argument(
+        "--retries", type=int, default=1, metavar="N", help="times a crashed trial is tried again"
+    )
+    parser.add_argument(
+        "--storage", metavar="URL", help="a database, for machines without shared files"
+    )
+    parser.add_argument("--dry_run", action="store_true", help="print the planned trials")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    command.run(main, make_parser())
