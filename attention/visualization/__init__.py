@@ -1,0 +1,1 @@
+"""What `visualize.py` is made of: what each query of a trained model looks at, in pictures."""
