@@ -16,7 +16,12 @@ def main(arguments: argparse.Namespace) -> int | None:
     chosen = sweep.Selection(arguments.trials, arguments.index)
     swept = plan.read_sweep(arguments.config, arguments.overrides)
     setting = sweep.make_setting(
-        swept, arguments.workdir, chosen, retries=arguments.retries, storage=arguments.storage
+        swept,
+        arguments.workdir,
+        chosen,
+        retries=arguments.retries,
+        storage=arguments.storage,
+        vectorize=arguments.vectorize,
     )
     if arguments.dry_run:
         print("\n".join(closing.planned_lines(swept, setting)))
@@ -39,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--trials", type=int, metavar="N", help="the first N points alone")
     parser.add_argument("--index", type=int, metavar="I", help="point I alone, for job arrays")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes here")
+    parser.add_argument("--vectorize", default="1", metavar="K|auto", help="trials at once")
     parser.add_argument(
         "--retries", type=int, default=1, metavar="N", help="times a crashed trial is tried again"
     )

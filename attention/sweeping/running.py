@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from attention.errors import Failure, Interrupted, UserError
 from attention.sweeping.ledger import Claim, Try, new_try
+from attention.sweeping.output import lines_of_thread_to, output_to
 from attention.sweeping.plan import Trial
 from attention.sweeping.standing import first_metric
 
@@ -38,47 +38,86 @@ def load_trainer(name: str) -> Train:
     return getattr(importlib.import_module(module), function)
 
 
-def run_group(jobs: Sequence[Job], *, train: str = TRAINER) -> list[Try]:
-    """Runs the trials of a group, here one after the other, and ends their claims.
+def run_group(jobs: Sequence[Job], *, train: str = TRAINER, shared: Any = None) -> list[Try]:
+    """Runs one trial, or several that train at once, and ends their claims.
 
-    Returns their outcomes. A group is what may share one compiled program; that of today has one
-    trial. After an interruption the rest is not begun.
+    Returns their outcomes.
+
+    Args:
+      shared: what trials of this process have in common, for `training.loop`; None for others.
     """
-    outcomes: list[Try] = []
-    for job in jobs:
-        stopped = bool(outcomes) and outcomes[-1].status == "interrupted"
-        outcome = _interrupted(new_try()) if stopped else run_alone(job, train=train)
+    run = run_alone if len(jobs) == 1 else run_at_once
+    outcomes = run(jobs, train=train, shared=shared)
+    for job, outcome in zip(jobs, outcomes, strict=True):
         job.claim.end(outcome)
-        outcomes.append(outcome)
     return outcomes
 
 
-def run_alone(job: Job, *, train: str = TRAINER) -> Try:
+def run_alone(jobs: Sequence[Job], *, train: str, shared: Any) -> list[Try]:
     """Trains one trial and returns how that ended; output goes to its log."""
+    (job,) = jobs
     begun = new_try()
-    job.log.parent.mkdir(parents=True, exist_ok=True)
     with output_to(job.log):
+        print(f"trial {job.trial.number}: {job.trial.command(job.workdir)}", file=sys.stderr)
+        options = {"prune": job.prune, "shared": shared}
+        more = {name: value for name, value in options.items() if value is not None}
         try:
-            print(f"trial {job.trial.number}: {job.trial.command(job.workdir)}", file=sys.stderr)
-            config = job.trial.load()
-            more = {} if job.prune is None else {"prune": job.prune}
-            result = load_trainer(train)(config, str(job.workdir), **more)
-            name, metric = first_metric(result)
-            return _ended(begun, result["status"], metric=metric, metric_name=name)
-        except (Interrupted, KeyboardInterrupt) as error:
-            print(f"interrupted {error}", file=sys.stderr)
-            return _interrupted(begun)
-        except UserError as error:
-            return _failed(begun, "input", str(error))
-        except Failure as error:
-            return _failed(begun, "diverged", str(error))
-        except Exception as error:
-            traceback.print_exc()
-            return _failed(begun, "crash", f"{type(error).__name__}: {error}")
+            result = load_trainer(train)(job.trial.load(), str(job.workdir), **more)
+        except (Exception, KeyboardInterrupt) as error:
+            return [_ended_by(begun, error)]
+        return [_with_result(begun, result)]
 
 
-def _interrupted(begun: Try) -> Try:
-    return _ended(begun, "interrupted")
+def run_at_once(jobs: Sequence[Job], *, train: str, shared: Any) -> list[Try]:
+    """Trains several trials by one program and returns how each ended.
+
+    What a trial logs goes to its log; what no trial says, a compiler's warning, to the first.
+    """
+    from attention.training.vectorize import train_together
+
+    assert train == TRAINER
+    begun = new_try()
+    with output_to(jobs[0].log), contextlib.ExitStack() as logs:
+        for job in jobs:
+            file = logs.enter_context(lines_of_thread_to(job.log, thread=str(job.workdir)))
+            print(f"trial {job.trial.number}: {job.trial.command(job.workdir)}", file=file)
+            print(f"trained at once with {len(jobs) - 1} others", file=file)
+        try:
+            outcomes = train_together(
+                [job.trial.load() for job in jobs],
+                [str(job.workdir) for job in jobs],
+                prune=[job.prune for job in jobs],
+                shared=shared,
+            )
+        except (Exception, KeyboardInterrupt) as error:
+            return [_ended_by(begun, error) for _ in jobs]
+        tries = []
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            with output_to(job.log):
+                tries.append(
+                    _with_result(begun, outcome.result)
+                    if outcome.error is None
+                    else _ended_by(begun, outcome.error)
+                )
+        return tries
+
+
+def _with_result(begun: Try, result: Any) -> Try:
+    name, metric = first_metric(result)
+    return _ended(begun, result["status"], metric=metric, metric_name=name)
+
+
+def _ended_by(begun: Try, error: BaseException) -> Try:
+    """Says on stderr what ended a trial, and returns it as an outcome."""
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        print(f"interrupted {error}", file=sys.stderr)
+        return _ended(begun, "interrupted")
+    if isinstance(error, UserError):
+        return _failed(begun, "input", str(error))
+    if isinstance(error, Failure):
+        return _failed(begun, "diverged", str(error))
+    traceback.print_exception(error)
+    return _failed(begun, "crash", f"{type(error).__name__}: {error}")
 
 
 def _failed(begun: Try, kind: str, error: str) -> Try:
@@ -89,19 +128,3 @@ def _failed(begun: Try, kind: str, error: str) -> Try:
 
 def _ended(begun: Try, status: str, **more: Any) -> Try:
     return dataclasses.replace(begun, status=status, ended=time.time(), **more)
-
-
-@contextlib.contextmanager
-def output_to(path: Path) -> Iterator[None]:
-    """Appends stdout and stderr of this process, also those of C++ libraries, to a file."""
-    kept = [os.dup(number) for number in (1, 2)]
-    with path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1) as file:
-        try:
-            for number in (1, 2):
-                os.dup2(file.fileno(), number)
-            with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-                yield
-        finally:
-            for number, copy in zip((1, 2), kept, strict=True):
-                os.dup2(copy, number)
-                os.close(copy)

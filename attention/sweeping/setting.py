@@ -20,7 +20,7 @@ class Setting:
 
     `trials` are those of its points; None: `wanted` trials of its search space. `since` is when
     the command was started, in seconds since 1970; `train` is the function that trains, as
-    `module:name`.
+    `module:name`; `vectorize`: how many trials a worker trains at once, or "auto".
     """
 
     spec: str
@@ -32,6 +32,7 @@ class Setting:
     retries: int
     storage: str | None = None
     train: str = TRAINER
+    vectorize: str = "1"
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

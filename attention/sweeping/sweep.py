@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from attention.errors import Interrupted, UserError
 from attention.sweeping.directory import SweepDirectory
+from attention.sweeping.grouping import read_width
 from attention.sweeping.plan import Sweep, Trial, plan
 from attention.sweeping.running import TRAINER
 from attention.sweeping.setting import Scene, Setting, open_scene
@@ -57,6 +58,7 @@ def make_setting(
     retries: int = 1,
     storage: str | None = None,
     train: str = TRAINER,
+    vectorize: str = "1",
 ) -> Setting:
     """Plans the trials of a sweep.
 
@@ -78,6 +80,7 @@ def make_setting(
         retries=retries,
         storage=storage,
         train=train,
+        vectorize=read_width(vectorize),
     )
 
 

@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from attention.sweeping.devices import use_cores
-from attention.sweeping.plan import Trial
-from attention.sweeping.running import Job, run_group
+from attention.sweeping.grouping import Groups
+from attention.sweeping.running import TRAINER, run_group
 from attention.sweeping.setting import Scene, Setting, open_scene
 
 MOST_MEMORY = 4 << 30  # above it, compiled programs of earlier trials are forgotten
@@ -27,15 +28,17 @@ def work() -> int:
     use_cores([int(core) for core in cores.split()])
     threading.Thread(target=_stop_at_the_end_of_input, daemon=True).start()
     try:
-        return 0 if take_trials(open_scene(setting), train=setting.train) else 130
+        return 0 if take_trials(open_scene(setting), setting) else 130
     except KeyboardInterrupt:
         return 130
 
 
-def take_trials(scene: Scene, *, train: str) -> bool:
+def take_trials(scene: Scene, setting: Setting) -> bool:
     """Runs trials until none is left; returns False where it was interrupted."""
-    while jobs := next_group(scene):
-        outcomes = run_group(jobs, train=train)
+    shared = _shared() if setting.train == TRAINER else None
+    groups = Groups(scene, vectorize=setting.vectorize, shared=shared)
+    while jobs := groups.next():
+        outcomes = run_group(jobs, train=setting.train, shared=shared)
         scene.board.settle({job.trial.name: scene.standings.of(job.trial) for job in jobs})
         if any(outcome.status == "interrupted" for outcome in outcomes):
             return False
@@ -43,34 +46,16 @@ def take_trials(scene: Scene, *, train: str) -> bool:
     return True
 
 
+def _shared() -> Any:
+    from attention.training.shared import Shared
+
+    return Shared()
+
+
 def _stop_at_the_end_of_input() -> None:
     # Not sys.stdin, whose lock a thread must not hold when Python ends.
     os.read(0, 1)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def next_group(scene: Scene) -> list[Job]:
-    """Claims the trials to run next, which can share one program; of today, one at a time."""
-    for trial in scene.board.known().trials:
-        if job := claim_job(scene, trial):
-            return [job]
-    while chosen := scene.board.ask():
-        if job := claim_job(scene, chosen):
-            return [job]
-        scene.board.settle({chosen.name: scene.standings.of(chosen)})
-    return []
-
-
-def claim_job(scene: Scene, trial: Trial) -> Job | None:
-    """Returns a trial as this process's job, if it is to be run and nobody else is at it."""
-    if not scene.standings.of(trial).open:
-        return None
-    claim = scene.ledger.claim(trial.name, wanted=lambda: scene.standings.wanted(trial))
-    if claim is None:
-        return None
-    workdir = scene.directory.run(trial).path
-    prune = scene.board.pruner(trial)
-    return Job(trial, claim, workdir, scene.directory.log(trial), prune)
 
 
 def forget_programs() -> None:

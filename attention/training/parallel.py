@@ -69,6 +69,7 @@ class Jit:
     """
 
     across = Across()
+    runs_at_once = 1
 
     def __init__(self) -> None:
         self.num_devices = jax.device_count()
@@ -130,6 +131,7 @@ class Pmap:
         total=lambda tree: jax.lax.psum(tree, DATA_AXIS),
         replica=lambda: jax.lax.axis_index(DATA_AXIS),
     )
+    runs_at_once = 1
 
     def __init__(self) -> None:
         self.num_devices = jax.device_count()

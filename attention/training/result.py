@@ -143,6 +143,7 @@ class Record:
             "device_kind": jax.devices()[0].device_kind,
             "num_devices": jax.device_count(),
             "num_processes": jax.process_count(),
+            "runs_at_once": x.parallel.runs_at_once,  # speed and memory are those of all
             "dtype": config.dtype,
             "matmul_precision": config.matmul_precision,
             "config_hash": configuration.config_hash(config),

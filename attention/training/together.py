@@ -181,6 +181,7 @@ class Member:
         self._together = together
         self._index = index
         self.across = base.across
+        self.runs_at_once = together.size
         self.num_devices = base.num_devices
         self.place = base.place
         self.abstract = base.abstract

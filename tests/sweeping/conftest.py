@@ -45,7 +45,7 @@ class WorkersHere:
 
     def keep(self, wanted: int, *, attempts: int) -> None:
         if wanted:
-            take_trials(open_scene(self._setting), train=self._setting.train)
+            take_trials(open_scene(self._setting), self._setting)
 
 
 @pytest.fixture

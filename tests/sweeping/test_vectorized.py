@@ -1,0 +1,79 @@
+"""Trials that train at once: each is the run its printed command makes, and none is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.runs import flags, losses, run, small_config, small_overrides
+
+from attention.errors import UserError
+from attention.sweeping.grouping import read_width
+from attention.training.loop import train
+
+RECIPE = """
+from configs.pos_tagging import get_config
+
+def sweep():
+    for seed in (1, 2):
+        for rate in RATES:
+            yield {"seed": seed, "optimizer.learning_rate": rate}
+    yield {"model.dim": 32}
+"""
+# The same order for all: trials that differ in numbers alone are then joined.
+SHARED = {"train_steps": 4, "eval_every_steps": 2, "data.order_seed": 7}
+
+
+def swept(tmp_path: Path, rates: str, *more: str):
+    recipe = tmp_path / "recipe.py"
+    recipe.write_text(RECIPE.replace("RATES", rates))
+    overrides = {**small_overrides(tmp_path / "data"), **SHARED}
+    spec = f"--config={recipe}:dataset=files,size=tiny"
+    done = run("sweep.py", spec, f"--workdir={tmp_path}/s", *more, *flags(overrides))
+    lines = (tmp_path / "s" / "trials.jsonl").read_text().splitlines()
+    return done, [json.loads(line) for line in lines]
+
+
+def result_of(row) -> dict:
+    return json.loads((Path(row["workdir"]) / "result.json").read_text())
+
+
+def test_trials_at_once_are_what_they_are_alone(tmp_path):
+    done, rows = swept(tmp_path, "(1e-3, 1e30)", "--vectorize=4")
+    assert done.returncode == 1, done.stderr  # those that diverge
+    assert [row["status"] for row in rows] == 2 * ["complete", "failed"] + ["complete"]
+    assert "the loss is" in rows[1]["error"]
+    whole, other_shape = result_of(rows[0]), result_of(rows[4])
+    assert whole["runs_at_once"] == 4 and other_shape["runs_at_once"] == 1
+
+    alone = small_config(tmp_path / "data", **{k.replace(".", "__"): v for k, v in SHARED.items()},
+                         seed=2, optimizer__learning_rate=1e-3)  # fmt: skip
+    train(alone, str(tmp_path / "alone"))
+    assert losses(Path(rows[2]["workdir"])) == pytest.approx(losses(tmp_path / "alone"), abs=1e-4)
+
+    logs = [Path(row["log"]).read_text() for row in rows[:4]]
+    assert all("trained at once with 3 others" in log and "step 2/4" in log for log in logs[::2])
+    assert "error: step" in logs[1] and "error: step" not in logs[0]
+    assert not any(rows[2]["config_hash"] in log for log in (logs[0], logs[1]))
+
+
+@pytest.mark.slow
+def test_auto_measures_and_a_second_command_adds_nothing(tmp_path):
+    done, rows = swept(tmp_path, "(1e-3, 3e-3)", "--vectorize=auto")
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in rows] == 5 * ["complete"]
+    _, again = swept(tmp_path, "(1e-3, 3e-3)", "--vectorize=auto")
+    assert again == rows
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1000", ""])
+def test_a_wrong_width_is_refused(text):
+    with pytest.raises(UserError, match=r"--vectorize=.*expected auto"):
+        read_width(text)
+
+
+@pytest.mark.fast
+def test_widths_that_are_right():
+    assert [read_width(text) for text in ("1", "8", "auto")] == ["1", "8", "auto"]
