@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from attention.configuration.fields import optional
+from attention.configuration.points import Point, grid
 from attention.errors import UserError
 from configs import common
 
@@ -152,6 +153,11 @@ def get_config(arg: str = "") -> ConfigDict:
     config.score.tokenizer = "auto"  # of sacreBLEU: by the target language
     config.score.lowercase = False
     return config.lock()
+
+
+def sweep() -> list[Point]:
+    """Returns three learning rates with three seeds each."""
+    return grid({"optimizer.learning_rate": (1.25e-3, 2.5e-3, 5e-3), "arg.seed": (0, 1, 2)})
 
 
 def _transformer(size: _Size, chosen: SimpleNamespace) -> ConfigDict:

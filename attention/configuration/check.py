@@ -221,9 +221,11 @@ def _inner_position(values: dict[str, Any]) -> Any:
 
 
 def _check_packing(config: ConfigDict, values: dict[str, Any]) -> None:
-    from attention import variants
-
     chosen = [(one["variant"], own_options(one)) for _, one in attention_sections(config)]
+    if not chosen:
+        return
+    from attention import variants  # imports JAX
+
     alone = [name for name, _ in chosen if "packed" not in variants.get(name).MODES]
     packs, length = values.get("data.pack"), values.get("data.max_length")
     if packs == "always" and alone:

@@ -21,11 +21,7 @@ from attention.training.atomic import to_json
 from attention.training.interrupt import interruptible
 from attention.training.run_directory import RunDirectory
 
-# A process of its own, such as a worker, then starts without JAX, which takes longer than all else.
 RECIPE = """
-import sys, types
-if "jax" not in sys.modules:
-    sys.modules["attention.variants"] = types.ModuleType("attention.variants")
 from ml_collections import ConfigDict
 
 def get_config(arg=""):

@@ -204,7 +204,8 @@ def check_gradients(probe: LayerProbe) -> None:
             slopes.append((ends[0] - ends[1]) / (2 * width))
         slope = (4 * slopes[0] - slopes[1]) / 3
         got = float(np.sum(np.asarray(gradient) * direction))
-        assert abs(got - slope) < 0.03 * (float(np.linalg.norm(gradient)) + 0.1), (
+        # A slope of 0, that of the bias of keys, comes out as up to 0.004: the rounding of the loss.
+        assert abs(got - slope) < 0.03 * (float(np.linalg.norm(gradient)) + 0.2), (
             f"{jax.tree_util.keystr(path)}: its gradient along a random direction is {got}, "
             f"and the slope there {slope}"
         )
