@@ -204,7 +204,7 @@ def check_gradients(probe: LayerProbe) -> None:
             slopes.append((ends[0] - ends[1]) / (2 * width))
         slope = (4 * slopes[0] - slopes[1]) / 3
         got = float(np.sum(np.asarray(gradient) * direction))
-        # A slope of 0, that of the bias of keys, comes out as up to 0.004: the rounding of the loss.
+        # A slope of 0, of the bias of keys, comes out as up to 0.004: the loss is rounded.
         assert abs(got - slope) < 0.03 * (float(np.linalg.norm(gradient)) + 0.2), (
             f"{jax.tree_util.keystr(path)}: its gradient along a random direction is {got}, "
             f"and the slope there {slope}"
