@@ -62,7 +62,7 @@ def measures(
         "punctuation": np.sum(shares * punctuation, axis=2),
     }
     agreement = head_agreement(values)
-    total: np.ndarray = np.sum(values, axis=2, dtype=np.float64)
+    total = np.asarray(np.sum(values, axis=2, dtype=np.float64))
     found = []
     for head in range(len(values)):
         means = {name: _mean(column[head][seen[head]]) for name, column in columns.items()}
