@@ -69,13 +69,15 @@ def make_encoder(config: Any, rngs: nnx.Rngs) -> Encoder:
     return Encoder(stack_settings(config), attention_factory(config), rngs=rngs)
 
 
-def stack_settings(config: Any, *, num_layers: int | None = None) -> EncoderConfig:
-    """Returns the sizes and options of a stack of blocks; None = as many as the encoder has."""
+def stack_settings(
+    config: Any, *, num_layers: int | None = None, mlp_dim: int | None = None
+) -> EncoderConfig:
+    """Returns the sizes and options of a stack of blocks; None = what the encoder has."""
     model = config.model
     return EncoderConfig(
         dim=model.dim,
         num_layers=model.num_layers if num_layers is None else num_layers,
-        mlp_dim=model.mlp_dim,
+        mlp_dim=model.mlp_dim if mlp_dim is None else mlp_dim,
         dropout_rate=model.dropout_rate,
         norm=model.norm,
         activation=model.activation,
@@ -120,7 +122,9 @@ def make_sequence_to_sequence(
         )
     assert cross is not None
     decoder = Decoder(
-        stack_settings(config, num_layers=model.num_decoder_layers),
+        stack_settings(
+            config, num_layers=model.num_decoder_layers, mlp_dim=model.get("decoder_mlp_dim")
+        ),
         attention_factory(config, "decoder_attention", causal=True),
         cross,
         rngs=rngs,

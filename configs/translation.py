@@ -165,6 +165,7 @@ def _transformer(size: _Size, chosen: SimpleNamespace) -> ConfigDict:
     model = common.encoder_section(size, places["encoder"])
     model.architecture = "transformer"
     model.num_decoder_layers = size.num_layers
+    model.decoder_mlp_dim = size.mlp_dim  # mlp_dim is that of the encoder
     model.position = "sinusoidal"
     model.activation = "relu"
     model.tied_embeddings = "all"  # source, target and output; or output, none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
 import pytest
+
+from attention import command
 
 # A shell's background jobs ignore Ctrl-C, and hand that on to what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -30,6 +33,19 @@ def bounded_memory(memory_limit: list[int]) -> Iterator[None]:
         gc.collect()
         # What stays may be more than that already: each time must be worth its compilations.
         memory_limit[0] = max(MOST_MEMORY, memory_in_use() + MOST_MEMORY // 2)
+
+
+@pytest.fixture(autouse=True)
+def quiet_afterwards() -> Iterator[None]:
+    """Takes back what a command, run in this process, sets up for its log lines and signals."""
+    root = logging.getLogger()
+    handlers, level, on_term = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
+    yield
+    for handler in root.handlers[:]:
+        if isinstance(handler, command._StderrHandler) and handler not in handlers:
+            root.removeHandler(handler)
+    root.setLevel(level)
+    signal.signal(signal.SIGTERM, on_term)
 
 
 @pytest.fixture(scope="session")

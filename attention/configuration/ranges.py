@@ -46,6 +46,8 @@ RANGES: dict[str, Range] = {
     "model.num_layers": _COUNT,
     "model.num_heads": _COUNT,
     "model.mlp_dim": _COUNT,
+    "model.num_decoder_layers": _COUNT,
+    "model.decoder_mlp_dim": _COUNT,
     "model.word_dim": _COUNT,
     "model.char_dim": _COUNT,
     "model.dropout_rate": _RATE,

@@ -25,7 +25,7 @@ SMALL = {
     "eval_every_steps": 6,
     "checkpoint_every_steps": 4,
 }
-OF_TRANSFORMERS = {"model.num_heads": 2, "model.mlp_dim": 32}
+OF_TRANSFORMERS = {"model.num_heads": 2, "model.mlp_dim": 32, "model.decoder_mlp_dim": 24}
 
 
 def pairs(number: int, *, seed: int) -> list[tuple[str, str]]:
