@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from support.cases import small_options
 from support.runs import losses, metrics_rows, saved_arrays, small_config
 
 from attention import variants
@@ -155,7 +156,8 @@ QUICK = ("sliding_window", "rnn")
     ],
 )
 def test_every_variant_trains_at_once(tmp_path, name):
-    own = {"train_steps": 4, "data__pack": "auto", "spec": f"variant={name}"}
+    own: dict = {"train_steps": 4, "data__pack": "auto", "spec": f"variant={name}"}
+    own |= {f"model__attention__{key}": value for key, value in small_options(name)}
     points = ({"seed": 1}, {"seed": 2, "optimizer__learning_rate": 1e-3})
     made = configs(tmp_path, points, **own)
     outcomes = train_together(made, workdirs(tmp_path, number=2))

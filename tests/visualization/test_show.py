@@ -102,5 +102,6 @@ def test_each_task_from_a_run(kind, make, places, tmp_path, monkeypatch):
     assert manifest["step"] == 12 and manifest["largest_logit_difference"] < 1e-5
     assert {one["place"] for one in manifest["over_all_examples"]} == places
     done = run("predict.py", f"--workdir={tmp_path}/run", "--checkpoint=latest", stdin=TEXTS[kind])
-    answers = [line for line in done.stdout.split("\n") if line]
+    lines = zip(TEXTS[kind].split("\n"), done.stdout.split("\n"), strict=True)
+    answers = [answer for text, answer in lines if text.strip()]
     assert [one["answer"] for one in manifest["examples"]] == answers
