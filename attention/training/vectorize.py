@@ -16,6 +16,7 @@ from attention.training.checkpoint import Checkpoints
 from attention.training.interrupt import interruptible
 from attention.training.loop import Pruner, train
 from attention.training.parallel import Jit
+from attention.training.peak import peak_flops
 from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
 from attention.training.shared import Shared
@@ -50,6 +51,7 @@ def train_together(
     check_alike(configs)
     _check_same_step(workdirs)
     set_up_runtime(configs[0])
+    peak_flops(configs[0].dtype)  # measured once, while the threads do not disturb each other
     shared = shared or Shared()
     shared.begin(configuration.program_of(configuration.choose_implementation(configs[0])))
     together = Together(shared.get("parallel", Jit), len(configs), shared)
