@@ -31,6 +31,10 @@ class MappedStep:
     def compile_seconds(self) -> float:
         return self._with_one_batch.compile_seconds + self._with_own_batches.compile_seconds
 
+    @property
+    def num_programs(self) -> int:
+        return self._with_one_batch.num_programs + self._with_own_batches.num_programs
+
     def __call__(self, states: Any, batches: Sequence[Batch], hypers: Any) -> tuple[Any, Any]:
         """Takes a step of all runs.
 

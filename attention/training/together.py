@@ -97,10 +97,13 @@ class Together:
         self._met.notify_all()
 
     def _run(self) -> _Outcome:
-        given = [self._given.get(index, self._last[index]) for index in range(self.size)]
-        known = next(one for one in given if one is not None)
-        # A run that ended before the first step is represented by another, to keep the shapes.
-        members = [one or known for one in given]
+        known = next(iter(self._given.values()))
+        # A run that has ended keeps its place with the batch of another: with its own last one no
+        # batch would be common to all, and without packing it may have another shape.
+        members = [
+            self._given.get(index) or (self._last[index] or known)._replace(batch=known.batch)
+            for index in range(self.size)
+        ]
         self._last = list(members)
         if self._hypers is None:
             self._hypers = stack(*[one.hyper for one in members])

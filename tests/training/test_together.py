@@ -97,8 +97,10 @@ def test_each_may_have_its_own_order_of_the_data(tmp_path):
 def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path):
     _, expected, _ = alone
     made = configs(tmp_path, ({"optimizer__learning_rate": 1e30, "seed": 1}, *POINTS[1:]))
-    pruners = [None, lambda step, metrics: step >= 6, None]
-    lost, pruned, whole = train_together(made, workdirs(tmp_path), prune=pruners)
+    pruners, shared = [None, lambda step, metrics: step >= 6, None], Shared()
+    lost, pruned, whole = train_together(made, workdirs(tmp_path), prune=pruners, shared=shared)
+    step = shared.get(("mapped step", len(POINTS)), lambda: None)
+    assert step.num_programs == 1  # those that have ended do not cost the others a compilation
     assert isinstance(lost.error, Failure) and "the loss is" in str(lost.error)
     assert pruned.result["status"] == "pruned" and pruned.result["step"] == 6
     assert whole.result["status"] == "complete"
