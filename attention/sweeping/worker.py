@@ -42,7 +42,7 @@ def take_trials(scene: Scene, setting: Setting) -> bool:
         scene.board.settle({job.trial.name: scene.standings.of(job.trial) for job in jobs})
         if any(outcome.status == "interrupted" for outcome in outcomes):
             return False
-        forget_programs()
+        forget_programs(shared)
     return True
 
 
@@ -58,9 +58,11 @@ def _stop_at_the_end_of_input() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def forget_programs() -> None:
+def forget_programs(shared: Any) -> None:
     """Frees what earlier trials have compiled, where it has become much."""
     if "jax" in sys.modules and _memory_in_use() > MOST_MEMORY:
+        if shared is not None:
+            shared.forget()
         sys.modules["jax"].clear_caches()
         gc.collect()
 

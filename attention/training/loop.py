@@ -18,7 +18,7 @@ from attention.training.checkpoint import Checkpoints
 from attention.training.clock import Clock
 from attention.training.evaluate import Evaluation
 from attention.training.experiment import Experiment, prepare
-from attention.training.interrupt import Interruption, interruptible
+from attention.training.interrupt import interruptible
 from attention.training.metrics_log import MetricsLog
 from attention.training.peak import peak_flops
 from attention.training.result import Averaged, Record, write_evaluation
@@ -42,7 +42,7 @@ def train(
     prune: Pruner | None = None,
     shared: Shared | None = None,
     parallel: Any = None,
-    interrupt: Interruption | None = None,
+    interrupt: Any = None,
 ) -> dict[str, Any]:
     """Trains a config in a run directory, or goes on where it stopped.
 
@@ -52,7 +52,7 @@ def train(
       prune: may end the run early.
       shared: what earlier runs of this process have left for those like them.
       parallel: how its steps are wrapped; None = as the config says.
-      interrupt: what says that the run is to stop; None = Ctrl-C and SIGTERM.
+      interrupt: its `requested` says that the run is to stop; None = Ctrl-C and SIGTERM.
 
     Returns the content of `result.json`. Raises `UserError` for wrong input (also a directory that
     holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
@@ -182,7 +182,8 @@ class Trainer:
                 self._evaluate()
             if self._due("checkpoint") or self._is_kept:
                 self._save()
-            self._stop_if_asked()
+            if not self._at_the_end:  # what was decided there would be lost
+                self._stop_if_asked()
         if self._pruned:
             log.info("pruned at step %d of %d", self.step, self._x.total_steps)
         elif self.step < self._x.total_steps:

@@ -27,6 +27,11 @@ class Shared:
             if program != self._program:
                 self._program, self._things = program, {}
 
+    def forget(self) -> None:
+        """Lets go of everything, compiled programs too."""
+        with self._lock:
+            self._program, self._things = None, {}
+
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Returns what was made under this key, or makes it."""
         with self._lock:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from attention.training.interrupt import Interruption
 from attention.training.mapped import MappedStep, stack, take
 from attention.training.optimizer import Hyper
 from attention.training.parallel import Jit
@@ -29,11 +30,18 @@ class Together:
       size: how many runs there are. One that has ended keeps its place in the arrays, and what is
         computed there is not looked at.
       shared: keeps the mapped step for the next runs of this size.
+      interrupt: what says that all are to stop.
+
+    Attributes:
+      requested: the signal received, as of the last common step: were each run to look for itself,
+        one could stop a step before the others.
     """
 
-    def __init__(self, base: Jit, size: int, shared: Shared) -> None:
+    def __init__(self, base: Jit, size: int, shared: Shared, interrupt: Interruption) -> None:
         self.base = base
         self.size = size
+        self.requested: str | None = None
+        self._interrupt = interrupt
         self.idle_seconds = [0.0] * size  # of each run: until the last of the others came
         self._shared = shared
         self._step: MappedStep | None = None
@@ -88,6 +96,7 @@ class Together:
         if not self._present or not self._present <= set(self._given):
             return
         self._complete_at = time.perf_counter()
+        self.requested = self._interrupt.requested
         try:
             self._outcome = self._run()
         except BaseException as error:

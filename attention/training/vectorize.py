@@ -54,14 +54,15 @@ def train_together(
     peak_flops(configs[0].dtype)  # measured once, while the threads do not disturb each other
     shared = shared or Shared()
     shared.begin(configuration.program_of(configuration.choose_implementation(configs[0])))
-    together = Together(shared.get("parallel", Jit), len(configs), shared)
     pruners = prune or [None] * len(configs)
+    base = shared.get("parallel", Jit)
     with interruptible() as interrupt, ThreadPoolExecutor(len(configs)) as pool:
+        together = Together(base, len(configs), shared, interrupt)
 
         def one(config: Any, workdir: str, pruner: Pruner | None, member: Member) -> Outcome:
             threading.current_thread().name = workdir
             try:
-                options = {"shared": shared, "parallel": member, "interrupt": interrupt}
+                options = {"shared": shared, "parallel": member, "interrupt": together}
                 return Outcome(train(config, workdir, prune=pruner, **options), None)
             except Exception as error:
                 return Outcome(None, error)

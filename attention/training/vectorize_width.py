@@ -23,14 +23,15 @@ log = logging.getLogger(__name__)
 
 _STEPS = 5  # timed; one more warms up
 _SHARE_OF_MEMORY = 0.8
-_WORTH_IT = 0.97  # each doubling must take this share of the time a run, or less
+_WORTH_IT = 0.97  # more at once must take this share of the time a run, or less
+_LOOK_UP_TO = 4  # tried even where 2 do not pay
 
 
 def choose_width(config: Any, *, most: int, shared: Shared) -> int:
     """Returns how many runs like this one to train at once, a power of 2.
 
-    It doubles the number as long as that makes a step cheaper for each run, and logs what it
-    measured. The programs it compiles are kept in `shared`, for the runs themselves.
+    It tries 1, 2 and 4, doubles on as long as that makes a step cheaper for each run, and logs what
+    it measured. The programs it compiles are kept in `shared`, for the runs themselves.
 
     Args:
       config: of one of the runs, resolved.
@@ -51,9 +52,10 @@ def choose_width(config: Any, *, most: int, shared: Shared) -> int:
         while 2 * width <= most and _fits(experiment, 2 * width):
             width *= 2
             seconds[width] = _seconds_at_once(experiment, batch, width) / width
-            if seconds[width] > _WORTH_IT * seconds[best]:
+            if seconds[width] <= _WORTH_IT * seconds[best]:
+                best = width
+            elif width >= _LOOK_UP_TO:
                 break
-            best = width
     listed = ", ".join(f"{1e3 * value:.3g} ms at {number}" for number, value in seconds.items())
     log.info("--vectorize=auto: %d at once (a step of one run takes %s)", best, listed)
     return best

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 from support.cases import small_options
@@ -13,7 +14,7 @@ from attention import variants
 from attention.errors import Failure, Interrupted, UserError
 from attention.training import loop
 from attention.training.shared import Shared
-from attention.training.vectorize import check_alike, train_together
+from attention.training.vectorize import check_alike, newest_step, train_together
 
 # Numbers alone, one of each kind.
 POINTS = (
@@ -112,12 +113,14 @@ def test_a_signal_saves_all_and_the_same_call_goes_on(alone, tmp_path):
     _, expected, _ = alone
 
     def stop(step, metrics):
+        time.sleep(0.5)  # by now the others wait for this run to take the next step
         os.kill(os.getpid(), signal.SIGTERM)
         return False
 
     made = configs(tmp_path)
     stopped = train_together(made, workdirs(tmp_path), prune=[stop, None, None])
     assert all(isinstance(outcome.error, Interrupted) for outcome in stopped)
+    assert len({newest_step(workdir) for workdir in workdirs(tmp_path)}) == 1
     ended = train_together(made, workdirs(tmp_path))
     assert all(outcome.error is None for outcome in ended)
     for index in range(len(POINTS)):

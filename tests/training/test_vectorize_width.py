@@ -32,7 +32,8 @@ def chosen(tmp_path, monkeypatch):
 
 def test_it_doubles_as_long_as_that_pays(chosen):
     assert chosen([1.0, 1.2, 1.5, 4.0]) == 4
-    assert chosen([1.0, 2.0]) == 1
+    assert chosen([1.0, 2.0, 4.0]) == 1
+    assert chosen([1.0, 2.0, 2.0, 8.0]) == 4  # where 2 did not pay
     assert chosen([1.0, 1.0, 1.0, 1.0]) == 8
 
 
