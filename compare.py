@@ -19,6 +19,7 @@ def main(arguments: argparse.Namespace) -> None:
         split=arguments.split,
         keys=Keys.of(arguments.tuned, arguments.rows_by),
         allow_mixed=arguments.allow_mixed,
+        checkpoint=arguments.checkpoint,
         include_running=arguments.include_running,
     )
     report.check_folder(arguments.out)
@@ -41,6 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--baseline", metavar="VARIANT", help="what others are tested against (scaled_dot)")
     add("--metric", metavar="NAME", help="the score to compare (the first of the task)")
     add("--split", default="auto", choices=["auto", "dev", "test"], help="auto: test if there")
+    add("--checkpoint", default="best", choices=["best", "average"], help="whose scores to take")
     add("--tuned", default="", metavar="KEY[,KEY]",
         help="further config keys whose best value is taken, by dev")  # fmt: skip
     add("--rows_by", default="", metavar="KEY[,KEY]",

@@ -38,6 +38,9 @@ except ModuleNotFoundError:
 from attention.errors import Failure, Interrupted, UserError
 from attention.flags import parse
 
+# Errors of writing that name no file: a full disk, a quota, a limit on the size of files.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 Main = Callable[[argparse.Namespace], "int | None"]
 
 # Libraries whose progress reports are not the user's business; their warnings are.
@@ -80,7 +83,7 @@ def execute(main: Main, parser: argparse.ArgumentParser, words: Sequence[str]) -
             traceback.print_exc()
         return 1
     except OSError as error:
-        if error.filename is None and error.errno != errno.ENOSPC:
+        if error.filename is None and error.errno not in _NO_ROOM:
             traceback.print_exc()
             return 1
         where = f": {error.filename}" if error.filename else ""

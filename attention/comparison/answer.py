@@ -19,7 +19,9 @@ def answer(members: Sequence[Chosen]) -> str:
     score = f"{best.split} {metric_name(best.metric)} {score_text(best)}{percent}, {unit}"
     if len(rows) == 1:
         return f"{_where(best)}: only {best.name} was run ({score})."
-    first = f"{_where(best)}, {best.name} is best on dev ({score})."
+    level = [row.name for row in rows[1:] if row.dev_mean == best.dev_mean]
+    others = f", level with {', '.join(level)}" if level else ""
+    first = f"{_where(best)}, {best.name} is best on dev ({score}){others}."
     return " ".join([first, *_against_baseline(rows)])
 
 

@@ -46,6 +46,16 @@ def find(
     return lines
 
 
+def of_averages(checkpoint: str, number: int) -> str:
+    """Which of two scores is shown, where runs have both."""
+    if checkpoint == "average":
+        return "scores are those of averaged checkpoints, in place of each run's best one"
+    return (
+        f"{number} runs have averaged checkpoints too, whose scores are not shown: the best one of "
+        "each run is, as of runs without (--checkpoint=average)"
+    )
+
+
 def panel_name(row: Row) -> str:
     """Task, data set and what else the rows of a panel share, in short."""
     rest = ", ".join(part for part in (row.languages, row.size, row.panel) if part)

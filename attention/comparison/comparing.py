@@ -23,6 +23,7 @@ class Options:
     split: str = "auto"
     keys: Keys = dataclasses.field(default_factory=Keys)
     allow_mixed: bool = False
+    checkpoint: str = "best"  # or "average"
     include_running: bool = False
 
 
@@ -55,20 +56,42 @@ class Comparison:
 def families(panels: Iterable[Sequence[Chosen]]) -> list[tuple[str, list[Sequence[Chosen]]]]:
     """Returns (key, panels) where panels differ in one key whose values are numbers, in order.
 
-    Such as the number of training examples: what a study plots its scores against.
+    Such as the number of training examples: what a study plots its scores against. What another
+    key decides, as a distance the length of examples, may differ with it.
     """
+    everything = list(panels)
     alike: dict[Any, list[Sequence[Chosen]]] = {}
-    for members in panels:
+    for members in everything:
         row, items = members[0].row, members[0].group.panel
         for key, value in items:
             if isinstance(value, int | float) and not isinstance(value, bool):
-                rest = tuple(item for item in items if item[0] != key)
+                decided = _decided_by(key, everything, row.key[:4])
+                rest = tuple(item for item in items if item[0] not in decided)
                 alike.setdefault((row.key[:4], key, rest), []).append(members)
-    return [
-        (key, sorted(found, key=lambda members: dict(members[0].group.panel)[key]))
-        for (_, key, _), found in alike.items()
-        if len(found) > 1
-    ]
+    found: dict[Any, tuple[str, list[Sequence[Chosen]]]] = {}
+    for (_, key, _), several in alike.items():
+        if len(several) > 1:
+            ordered = sorted(several, key=lambda members: dict(members[0].group.panel)[key])
+            # Of two keys that decide each other one plot is enough.
+            found.setdefault(tuple(map(id, ordered)), (key, ordered))
+    return list(found.values())
+
+
+def _decided_by(key: str, panels: Sequence[Sequence[Chosen]], place: tuple[str, ...]) -> set[str]:
+    """Returns the keys of panels in one place that have one number wherever `key` has one."""
+    values: dict[str, dict[Any, set[Any]]] = {}
+    for members in panels:
+        if members[0].row.key[:4] == place:
+            items = dict(members[0].group.panel)
+            for other, value in items.items():
+                values.setdefault(other, {}).setdefault(items.get(key), set()).add(value)
+    return {
+        other
+        for other, seen in values.items()
+        if all(
+            len(each) == 1 and isinstance(next(iter(each)), int | float) for each in seen.values()
+        )
+    }
 
 
 def compare(arguments: Sequence[str], options: Options) -> Comparison:
@@ -78,8 +101,11 @@ def compare(arguments: Sequence[str], options: Options) -> Comparison:
       UserError: what is named is not there, no run is complete, or data would be mixed.
     """
     runs = find_runs(arguments)
+    also_averaged = sum(bool(run.result.get("average")) for run in runs)
+    if options.checkpoint == "average":
+        runs = [run.averaged() for run in runs]
     groups = grouping.group_runs(runs, options.keys)
-    mixed = grouping.check_not_mixed(groups)
+    mixed = grouping.check_not_mixed(groups, include_running=options.include_running)
     if mixed and not options.allow_mixed:
         more = f" (and {len(mixed) - 1} more such)" if len(mixed) > 1 else ""
         raise UserError(
@@ -97,6 +123,8 @@ def compare(arguments: Sequence[str], options: Options) -> Comparison:
     _mark_pareto(chosen)
     comparison = Comparison(tuple(chosen), tuple(runs), tuple(rejected), (), _signatures(chosen))
     lines = cautions.find(comparison.panels(), mixed, examples.missing, options.baseline)
+    if also_averaged:
+        lines.append(cautions.of_averages(options.checkpoint, also_averaged))
     return dataclasses.replace(comparison, cautions=tuple(lines))
 
 

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
-from attention.comparison.runs import COMPLETE, Run
+from attention.comparison.runs import COMPLETE, UNFINISHED, Run
 from attention.configuration.saved import in_hash
 from attention.errors import UserError, did_you_mean
 
@@ -27,6 +27,8 @@ TUNED = (
 _SEEDS = ("seed", "data.order_seed")
 # Said by the columns of every row, so not part of its setting.
 _NAMED = ("task", "dataset", "size", "data.source_language", "data.target_language")
+# Each value is other data, also to be scored on, under one name.
+_OTHER_DATA = ("data.distance",)
 _VARIANTS = ("model.attention.", "model.decoder_attention.", "model.cross_attention.")
 
 Items = tuple[tuple[str, Any], ...]
@@ -157,12 +159,13 @@ def _set_apart(groups: list[Group]) -> None:
         variants = bases.setdefault((group.block, group.size), {})
         variants.setdefault(group.variant, []).append(group)
     for variants in bases.values():
-        common = _common_keys(list(variants.values()))
+        every = [group.setting for members in variants.values() for group in members]
+        apart = _common_keys(list(variants.values())) | (differing(every) & set(_OTHER_DATA))
         for members in variants.values():
             shown = differing([group.setting for group in members])
             for group in members:
                 group.shown = tuple((k, v) for k, v in group.setting if k in shown)
-                group.panel = tuple((k, v) for k, v in group.setting if k in common)
+                group.panel = tuple((k, v) for k, v in group.setting if k in apart)
 
 
 def _common_keys(variants: Sequence[Sequence[Group]]) -> set[str]:
@@ -178,21 +181,24 @@ def _common_keys(variants: Sequence[Sequence[Group]]) -> set[str]:
     return {key for a, b in pairs for key in a.keys() & b.keys() if len(a[key] & b[key]) > 1}
 
 
-def check_not_mixed(groups: Sequence[Group]) -> list[str]:
+def check_not_mixed(groups: Sequence[Group], *, include_running: bool = False) -> list[str]:
     """Returns one line for each mixture of data; none is as it should be.
 
-    Runs of a block must be scored on the same files in the same way (`eval_hash`); runs of a row
-    must be trained on the same files (`data_hash`).
+    Runs of a block must be scored on the same files in the same way (`eval_hash`), except where a
+    key says that the data are others, which makes panels of their own; runs of a row must be
+    trained on the same files (`data_hash`).
     """
     lines = []
-    blocks: dict[Block, list[Run]] = {}
+    blocks: dict[tuple[Block, Items], list[Run]] = {}
     for group in groups:
-        counted = [run for run in group.runs if run.status == COMPLETE]
-        blocks.setdefault(group.block, []).extend(counted)
+        counts = (COMPLETE, *UNFINISHED) if include_running else (COMPLETE,)
+        counted = [run for run in group.runs if run.status in counts]
+        data = tuple(item for item in group.setting if item[0] in _OTHER_DATA)
+        blocks.setdefault((group.block, data), []).extend(counted)
         if line := _mixture(counted, "data_hash"):
             lines.append(f"{group.variant}, {group.block}: its runs have different data_hash, so "
                          f"were trained on different data: {line}")  # fmt: skip
-    for block, runs in blocks.items():
+    for (block, _), runs in blocks.items():
         if line := _mixture(runs, "eval_hash"):
             lines.append(f"{block}: runs have different eval_hash, so were scored on different "
                          f"data or in different ways: {line}")  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
 _SIZE = 8  # points
+LONGEST = 36  # characters of a name: a plot is not to be made small for it
 _HEIGHT, _WIDTH = 1.25 * _SIZE, 0.6 * _SIZE  # of a line and a character, about
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top in points
@@ -26,12 +28,25 @@ def spread(axes: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
     for index, y in zip(np.argsort(points), moved, strict=True):
         value, name, colour = ends[index]
         axes.annotate(
-            name, (1.0, value), xycoords=("axes fraction", "data"), fontsize=_SIZE,
+            short(name), (1.0, value), xycoords=("axes fraction", "data"), fontsize=_SIZE,
             xytext=(12, y - points[index]), textcoords="offset points", va="center",
-            annotation_clip=False,
+            annotation_clip=False, parse_math=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 1.2, "shrinkA": 1, "shrinkB": 0,
                         "relpos": (0, 0.5)},
         )  # fmt: skip
+
+
+def short(name: str) -> str:
+    """A name as a plot has it; the table has all of it."""
+    if _width(name) <= LONGEST:
+        return name
+    kept = next(end for end in range(len(name), 0, -1) if _width(name[:end]) < LONGEST)
+    return f"{name[:kept]}…"
+
+
+def _width(text: str) -> int:
+    """In characters; a Chinese one is as wide as two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _lay_out(axes: Axes) -> None:
@@ -83,15 +98,15 @@ def beside_points(axes: Axes, xs: np.ndarray, ys: np.ndarray, names: Sequence[st
     left, right = window.x0 * 72 / axes.figure.dpi, window.x1 * 72 / axes.figure.dpi
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     for (x, y), value, name in zip(places, zip(xs, ys, strict=True), names, strict=True):
-        options = list(_around(len(name) * _WIDTH))
+        options = list(_around(_width(short(name)) * _WIDTH))
         free = [o for o in options if _fits(_box(x, y, o), taken, left, right)]
         if not free:
             continue  # better no name than an unreadable one: the table has it
         dx, dy, side, _ = free[0]
         taken.append(_box(x, y, free[0]))
         axes.annotate(
-            name, value, xytext=(dx, dy), textcoords="offset points", fontsize=_SIZE,
-            va="center", ha=side,
+            short(name), value, xytext=(dx, dy), textcoords="offset points", fontsize=_SIZE,
+            va="center", ha=side, parse_math=False,
         )  # fmt: skip
 
 

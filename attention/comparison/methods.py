@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from attention.comparison.comparing import Comparison
 from attention.comparison.resampling import BOOTSTRAP_DRAWS, RANDOMISATION_DRAWS
+from attention.comparison.rows import Row
 from attention.comparison.testing import LEVEL
+
+
+def _whose_scores(rows: Sequence[Row]) -> list[str]:
+    if all(row.checkpoint == "best" for row in rows):
+        return []
+    return [
+        "Averages. Each run is scored, on dev and test, with the mean of the parameters of its "
+        "last checkpoints (average_checkpoints), in place of its best checkpoint."
+    ]
 
 
 def lines(comparison: Comparison) -> list[str]:
@@ -17,6 +28,7 @@ def lines(comparison: Comparison) -> list[str]:
         "(learning rate, dropout, batch size, …), the setting with the best mean dev score is "
         "shown, among those with the most seeds. Rows are in order of the dev score. Test scores "
         "choose nothing.",
+        *_whose_scores(rows),
         "Spread. ± is the standard deviation over seeds, divided by n − 1: how much one more "
         "run would differ, not how sure the mean is.",
     ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import textwrap
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -75,7 +77,7 @@ def draw(members: Sequence[Chosen], *, name: str) -> list[Plot]:
     Args:
       name: what names of files end with.
     """
-    with matplotlib.rc_context(_STYLE):
+    with _style():
         plots = [learning_curves(members, name=f"learning_curves-{name}")]
         for cost in COSTS:
             known = [c for c in members if getattr(c.row, cost.key) is not None]
@@ -86,8 +88,17 @@ def draw(members: Sequence[Chosen], *, name: str) -> list[Plot]:
 
 def draw_across(panels: Sequence[Sequence[Chosen]], key: str, *, name: str) -> Plot:
     """Returns the plot of `across` in the style of the others."""
-    with matplotlib.rc_context(_STYLE):
+    with _style():
         return across(panels, key, name=name)
+
+
+@contextlib.contextmanager
+def _style() -> Iterator[None]:
+    """The looks of all plots; of characters that matplotlib's font lacks it says nothing: in SVG
+    the viewer's fonts have them."""
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield
 
 
 def learning_curves(members: Sequence[Chosen], *, name: str) -> Plot:
@@ -116,7 +127,7 @@ def learning_curves(members: Sequence[Chosen], *, name: str) -> Plot:
     spread(axes, ends)
     words = (
         f"dev {metric} against step, mean over seeds with a band of one standard deviation. "
-        f"In order of the best checkpoint's dev score: "
+        f"In order of the dev score: "
         f"{', '.join(f'{c.row.name} {formats.score(c.row.dev_mean, metric)}' for c in members)}."
     )
     return _plot(figure, name, title, words)
@@ -234,7 +245,8 @@ def _colour(members: Sequence[Chosen], index: int) -> str:
 def _new(title: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(5.2, 3.9), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("\n".join(textwrap.wrap(title, 52)), fontsize=9, loc="left")
+    axes.set_title("\n".join(textwrap.wrap(title, 52)), fontsize=9, loc="left",
+                   parse_math=False)  # fmt: skip
     return figure, axes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from attention.errors import UserError
 from attention.training.atomic import write_json, write_text
 
 MARK = "table.json"  # what tells a report from other folders
+_LONGEST = 150  # bytes of a file's name, of which a file system takes 255
 
 
 def check_folder(out: str) -> None:
@@ -22,10 +24,19 @@ def check_folder(out: str) -> None:
     folder = Path(out).expanduser()
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out={out} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
+    if folder.is_dir() and any(folder.iterdir()) and not _is_report(folder):
         raise UserError(
             f"--out={out} holds other things and no report (no {MARK}); name a new or empty folder"
         )
+
+
+def _is_report(folder: Path) -> bool:
+    """Whether the table in a folder is ours: plots beside it are going to be removed."""
+    try:
+        rows = json.loads((folder / MARK).read_text("utf-8"))
+        return all({"variant", "n_seeds", "workdirs"} <= row.keys() for row in rows)
+    except (OSError, ValueError, AttributeError, TypeError):
+        return False
 
 
 def write(comparison: Comparison, out: str, *, command: str) -> list[str]:
@@ -36,11 +47,14 @@ def write(comparison: Comparison, out: str, *, command: str) -> list[str]:
     """
     check_folder(out)
     folder = Path(out).expanduser()
-    pictures = folder / "plots"
-    pictures.mkdir(parents=True, exist_ok=True)
-    for old in (*pictures.glob("*.svg"), *pictures.glob("*.png")):
-        old.unlink()  # panels of an earlier report
     drawn = _draw(comparison)
+    folder.mkdir(parents=True, exist_ok=True)
+    # First, so that a report that was cut short is known for one.
+    write_json(folder / MARK, [chosen.row.to_dict() for chosen in comparison.chosen])
+    pictures = folder / "plots"
+    pictures.mkdir(exist_ok=True)
+    for old in (*pictures.glob("*.svg"), *pictures.glob("*.png")):
+        old.unlink(missing_ok=True)  # panels of an earlier report
     for plot in (plot for several in drawn.values() for plot in several):
         write_text(pictures / f"{plot.name}.svg", plot.svg)
         (pictures / f"{plot.name}.png").write_bytes(plot.png)
@@ -53,7 +67,6 @@ def write(comparison: Comparison, out: str, *, command: str) -> list[str]:
     }
     for name, text in texts.items():
         write_text(folder / name, text)
-    write_json(folder / MARK, [chosen.row.to_dict() for chosen in comparison.chosen])
     write_json(folder / "details.json", _details(comparison, command))
     return ["report.html", MARK, *(name for name in texts if name != "report.html"),
             "details.json", "plots/"]  # fmt: skip
@@ -62,9 +75,10 @@ def write(comparison: Comparison, out: str, *, command: str) -> list[str]:
 def _draw(comparison: Comparison) -> dict[tuple[str, ...], list[plots.Plot]]:
     """The plots of each panel, and, with the key (), those across panels."""
     panels = comparison.panels()
+    names = unlike([slug(panel_name(members[0].row)) for members in panels.values()])
     drawn = {
-        key: plots.draw(members, name=slug(panel_name(members[0].row)))
-        for key, members in panels.items()
+        key: plots.draw(members, name=name)
+        for (key, members), name in zip(panels.items(), names, strict=True)
     }
     drawn[()] = []
     for number, (key, members) in enumerate(families(panels.values())):
@@ -75,8 +89,18 @@ def _draw(comparison: Comparison) -> dict[tuple[str, ...], list[plots.Plot]]:
 
 
 def slug(text: str) -> str:
-    """A text as part of a file's name."""
-    return re.sub(r"[^\w.=-]+", "-", text).strip("-")
+    """A text as part of a file's name, of at most so many bytes."""
+    name = re.sub(r"[^\w.=-]+", "-", text).strip("-")
+    return name.encode()[:_LONGEST].decode(errors="ignore")
+
+
+def unlike(names: Sequence[str]) -> list[str]:
+    """Names with numbers behind those that are there already, also for Windows and macOS."""
+    found: list[str] = []
+    for number, name in enumerate(names):
+        taken = name.casefold() in {other.casefold() for other in found}
+        found.append(f"{name}-{number}" if taken else name)
+    return found
 
 
 def _details(comparison: Comparison, command: str) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Row:
     ci_method: str | None
     t_low: float | None
     t_high: float | None
+    checkpoint: str = "best"  # of each run; "average": the mean of its last ones
     examples_low: float | None = None
     examples_high: float | None = None
     difference: float | None = None
@@ -221,6 +222,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         tuned=grouping.describe(best.tuned),
         dev_metric=first_metric(runs),
         dev_mean=best.dev,
+        checkpoint="average" if runs[0].is_averaged else "best",
     )
 
 

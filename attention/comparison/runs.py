@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class Run:
     result: Mapping[str, Any]
     status: str
     reason: str = ""
+    is_averaged: bool = False  # see `averaged`
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -56,16 +58,31 @@ class Run:
         """The metric of the best checkpoint on "dev" or "test"; None where there is none."""
         scores = self.result.get({"dev": "eval", "test": "test"}[split]) or {}
         value = scores.get(metric)
-        return float(value) if isinstance(value, int | float) else None
+        return _number(value)
 
     def curve(self, metric: str) -> list[tuple[int, float]]:
         """(step, dev metric) of each evaluation, from metrics.jsonl; a torn line is left out."""
         points = {}
         for row in _json_lines(self.path / "metrics.jsonl"):
-            value = row.get(f"eval/{metric}")
-            if isinstance(value, int | float) and isinstance(row.get("step"), int):
-                points[row["step"]] = float(value)
+            value = _number(row.get(f"eval/{metric}"))
+            if value is not None and isinstance(row.get("step"), int):
+                points[row["step"]] = value
         return sorted(points.items())
+
+    def averaged(self) -> Run:
+        """The run with the scores of the mean of its last checkpoints in place of its best one's.
+
+        One that has none keeps no score either.
+        """
+        average = self.result.get("average") or {}
+        scores = {split: average.get(split) for split in ("eval", "test")}
+        # Its files in eval/ are named so.
+        step = f"average-{(average.get('steps') or [None])[-1]}"
+        reason = "" if scores["eval"] else "it has no averaged checkpoints (average_checkpoints=0)"
+        result = {**self.result, **scores, "best_step": step}
+        return dataclasses.replace(
+            self, result=result, reason=self.reason or reason, is_averaged=True
+        )
 
 
 def find_runs(arguments: Sequence[str]) -> list[Run]:
@@ -150,7 +167,8 @@ def _without_run(row: Mapping[str, Any], path: Path, where: str) -> Run:
     known = {"planned": "it has not begun"}
     reason = _said(row) or known.get(status, "the sweep lists it, but it has no run directory")
     given = row.get("overrides")
-    return Run(where, path, given if isinstance(given, dict) else {}, {}, status, reason)
+    config = dict(_leaves(given)) if isinstance(given, dict) else {}
+    return Run(where, path, config, {}, status, reason)
 
 
 def _said(row: Mapping[str, Any]) -> str:
@@ -165,7 +183,7 @@ def _read_run(path: Path, name: str) -> Run:
     except ValueError as error:
         return Run(name, path, {}, {}, "unreadable", str(error))
     try:
-        result = _read_object(path / "result.json")
+        result = _checked(_read_object(path / "result.json"))
     except FileNotFoundError:
         reason = "it has no result.json: nothing was evaluated yet"
         return Run(name, path, config, {}, "not evaluated", reason)
@@ -176,6 +194,30 @@ def _read_run(path: Path, name: str) -> Run:
         return Run(name, path, config, result, status, "it has no dev score")
     reason = "" if status == COMPLETE else _REASONS.get(status, f"it is {status}")
     return Run(name, path, config, result, status, reason)
+
+
+_SECTIONS = ("eval", "test", "average", "versions")
+_NAMES = ("status", "task", "dataset", "size", "variant")
+
+
+def _checked(result: dict[str, Any]) -> dict[str, Any]:
+    """Raises ValueError where a part that is looked into is of another kind: damaged, or made by
+    another program."""
+    average = result.get("average") or {}
+    parts: dict[str, tuple[Any, type]] = {key: (result.get(key), dict) for key in _SECTIONS}
+    parts |= {key: (result.get(key), str) for key in _NAMES}
+    if isinstance(average, dict):
+        parts |= {f"average.{key}": (average.get(key), dict) for key in ("eval", "test")}
+        parts["average.steps"] = (average.get("steps"), list)
+    for key, (value, kind) in parts.items():
+        if not isinstance(value, kind | None):
+            raise ValueError(f"result.json has {key}={value!r}")
+    return result
+
+
+def _number(value: Any) -> float | None:
+    """A score that can be counted; JSON as Python reads it has NaN and infinities."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -79,19 +80,25 @@ def markdown(comparison: Comparison) -> str:
     for members in comparison.panels().values():
         rows = [chosen.row for chosen in members]
         every = columns(rows)
-        parts += [f"## {panel_name(rows[0])}", answer(members)]
+        parts += [f"## {_plain_markdown(panel_name(rows[0]))}", _plain_markdown(answer(members))]
         table = [
             _pipes([c.head for c in every]),
             _pipes(["---:" if c.number else ":---" for c in every]),
-            *(_pipes([c.cell(row).replace("|", "\\|") for c in every]) for row in rows),
+            *(_pipes([_plain_markdown(c.cell(row)) for c in every]) for row in rows),
         ]
         parts.append("\n".join(table))
     if comparison.cautions:
-        parts.append("\n".join(f"- {line}" for line in comparison.cautions))
-    parts.append("\n".join(f"- {line.strip()}" for line in left_out(comparison)))
+        parts.append("\n".join(f"- {_plain_markdown(line)}" for line in comparison.cautions))
+    lines = [_plain_markdown(line.strip()) for line in left_out(comparison)]
+    parts.append("\n".join(f"- {line}" for line in lines))
     if comparison.signatures:
         parts.append("\n".join(f"sacreBLEU: `{text}`" for text in comparison.signatures))
     return "\n\n".join(parts) + "\n"
+
+
+def _plain_markdown(text: str) -> str:
+    """The text with what Markdown takes for HTML, tables or emphasis made harmless."""
+    return re.sub(r"([\\`*|<])", r"\\\1", " ".join(text.split("\n")))
 
 
 def _pipes(cells: Sequence[str]) -> str:
@@ -164,7 +171,9 @@ def latex(comparison: Comparison) -> str:
 
 
 def _ampersands(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape_tex, cells)) + r" \\"
+    # A bracket behind the \\ of the row before would be the argument of that.
+    start = "{}" if cells[0].startswith("[") else ""
+    return start + " & ".join(map(escape_tex, cells)) + r" \\"
 
 
 _TEX = {
@@ -177,6 +186,7 @@ _TEX = {
     "−": "$-$",
     "<": "$<$",
     ">": "$>$",
+    "\n": " ",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import re
 import threading
 import time
 import warnings
@@ -26,6 +27,9 @@ HEARTBEAT_SECONDS = 60
 GRACE_SECONDS = 180  # without a heartbeat, after which a worker is taken for dead
 _FRESH_SECONDS = 1.0
 _LOST = "lost"
+_TRIES = "/tries"
+# SQLAlchemy hides no password behind the "?".
+_QUERIED = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 def open_storage(url: str, *, heartbeat: bool = False) -> Any:
@@ -45,24 +49,35 @@ def open_storage(url: str, *, heartbeat: bool = False) -> Any:
             grace_period=GRACE_SECONDS if heartbeat else None,
         )
     except Exception as error:  # SQLAlchemy's, Optuna's and each driver's own
-        reason = str(error).strip().splitlines()[0] if str(error) else type(error).__name__
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[0].replace(url, without_password(url))
         raise UserError(f"--storage={without_password(url)} cannot be opened: {reason}") from error
 
 
 def without_password(url: str) -> str:
     """The address of a database as it may be written down."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        shown = make_url(url).render_as_string(hide_password=True)
     except ArgumentError:
+        # Where a password stands in what is no URL, nobody knows.
+        start = f"{url.partition(':')[0]}:…" if "@" in url or "?" in url else url
         raise UserError(
-            f"--storage={url}: expected a database URL, such as postgresql://user@host/name"
+            f"--storage={start}: expected a database URL, such as postgresql://user@host/name"
         ) from None
+    return _QUERIED.sub(r"\1***", shown)
 
 
 def study_name(sweep: Sweep, folder: str) -> str:
     """The same on every host that was given the same command."""
     text = repr((sweep.spec, [list(pair) for pair in sweep.flags]))
     return f"{folder}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def only_study(storage: Any, name: str) -> str:
+    """The name of the study in a sweep's own file, or, where there is none yet, `name`: a folder
+    that was renamed goes on with its search."""
+    names = [each for each in optuna.get_all_study_names(storage) if not each.endswith(_TRIES)]
+    return names[0] if names else name
 
 
 class DatabaseLedger:
@@ -77,7 +92,7 @@ class DatabaseLedger:
     def __init__(self, url: str, name: str) -> None:
         self._storage = open_storage(url, heartbeat=True)
         self._study = optuna.create_study(
-            storage=self._storage, study_name=f"{name}/tries", load_if_exists=True
+            storage=self._storage, study_name=f"{name}{_TRIES}", load_if_exists=True
         )
         self._entering: int | None = None
         self._seen: tuple[float, dict[str, list[FrozenTrial]]] | None = None

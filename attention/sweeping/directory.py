@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from attention.sweeping.ledger import exclusive
 from attention.sweeping.plan import Sweep, Trial, identity
 from attention.training.atomic import to_json, write_json, write_text
 from attention.training.run_directory import RunDirectory
+
+log = logging.getLogger(__name__)
 
 
 class SweepDirectory:
@@ -31,6 +34,8 @@ class SweepDirectory:
         self.claims = self.path / "claims"
         self.study_file = self.path / "search.db"
         self.worker_log = self.path / "workers.log"
+        self.budget_file = self.path / "budget.json"
+        self._budget_lock = self.path / ".budget.lock"
         self._lock_file = self.path / ".lock"
 
     def run(self, trial: Trial) -> RunDirectory:
@@ -54,6 +59,12 @@ class SweepDirectory:
         Raises:
           UserError: the folder cannot be made, or holds other things or another sweep.
         """
+        self.make()
+        with self.lock():
+            self._write_sweep(sweep, storage)
+
+    def make(self) -> None:
+        """Makes the folder; raises UserError where it cannot be, or holds other things."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             entries = {entry.name for entry in self.path.iterdir()}
@@ -66,15 +77,20 @@ class SweepDirectory:
                 f"--workdir={self.path} holds other things ({', '.join(foreign[:3])}) and no "
                 "sweep; name a new or empty folder"
             )
-        with self.lock():
-            self._write_sweep(sweep, storage)
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps other sweeps from changing the two files within a block."""
+        return self._locked(self._lock_file)
+
+    def solving(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps other sweeps from solving the budget within a block, which may take minutes."""
+        return self._locked(self._budget_lock)
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keeps other sweeps from changing the two files within a block."""
+    def _locked(self, file: Path) -> Iterator[None]:
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(exclusive(self._lock_file))
+                held.enter_context(exclusive(file))
             except OSError as error:
                 raise UserError(
                     f"--workdir={self.path} cannot be locked ({error.strerror}), as a sweep must: "
@@ -82,21 +98,36 @@ class SweepDirectory:
                 ) from error
             yield
 
+    def check_same(self, command: Mapping[str, Any]) -> None:
+        """Raises UserError where the folder holds a sweep of another command, or a damaged one.
+
+        Args:
+          command: entries of sweep.json.
+        """
+        if not self.sweep_file.exists():
+            return
+        before = _object(self.sweep_file.read_text("utf-8"))
+        if before is None:
+            raise UserError(
+                f"{self.sweep_file} is damaged: expected a JSON object; restore it, or name "
+                "another folder with --workdir"
+            )
+        for key, value in command.items():
+            if before.get(key) != value:
+                raise UserError(
+                    f"--workdir={self.path} holds a sweep with {key}={before.get(key)!r}, now "
+                    f"{value!r}: give the same command, or name another folder"
+                )
+
     def _write_sweep(self, sweep: Sweep, storage: str | None) -> None:
         now = {
-            "config": sweep.spec,
-            "flags": [list(pair) for pair in sweep.flags],
+            **described_command(sweep),
             "storage": storage,
             "kind": "search" if sweep.space else "points",
         }
-        if self.sweep_file.exists():
-            before = json.loads(self.sweep_file.read_text("utf-8"))
-            for key, value in now.items():
-                if before.get(key) != value:
-                    raise UserError(
-                        f"--workdir={self.path} holds a sweep with {key}={before.get(key)!r}, now "
-                        f"{value!r}: give the same command, or name another folder"
-                    )
+        self.check_same(now)
+        if sweep.amount is not None:
+            now["budget_amount"] = sweep.amount
         of = {"space": described(sweep.space)} if sweep.space else {"points": sweep.points}
         write_json(self.sweep_file, {**now, **of})
 
@@ -126,12 +157,38 @@ class SweepDirectory:
         write_text(self.log(trial), f"{trial.command(self.as_typed(trial))}\n{trial.error}\n")
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of trials.jsonl."""
+        """The rows of trials.jsonl; a damaged one is passed over, for it is written anew."""
         try:
             lines = self.trials_file.read_text("utf-8").split("\n")
         except FileNotFoundError:
             return []
-        return [json.loads(line) for line in lines if line]
+        rows = []
+        for number, line in enumerate(lines, start=1):
+            row = _object(line)
+            if row is not None and {"trial", "overrides"} <= row.keys():
+                rows.append(row)
+            elif line:
+                log.warning("%s:%d is damaged and passed over", self.trials_file, number)
+        return rows
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """A JSON object, or None where the text holds none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def described_command(sweep: Sweep) -> dict[str, Any]:
+    """What was typed, as JSON gives it back."""
+    budget = sweep.budget and dataclasses.asdict(sweep.budget)
+    return {
+        "config": sweep.spec,
+        "flags": [list(pair) for pair in sweep.flags],
+        "budget": json.loads(json.dumps(budget)),
+    }
 
 
 def described(space: SearchSpace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import logging
 import os
 import socket
 import time
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from attention.training.atomic import write_json
+
+log = logging.getLogger(__name__)
 
 _PATIENCE = 5  # a look at a lock holds it for a moment
 _MOMENT = 0.01
@@ -110,6 +113,9 @@ class FileLedger:
         try:
             return [Try(**each) for each in json.loads(self._record(name).read_text("utf-8"))]
         except FileNotFoundError:
+            return []
+        except (ValueError, TypeError):  # a full disk, another version: tries count from here on
+            log.warning("%s is damaged and is passed over", self._record(name))
             return []
 
     def _record(self, name: str) -> Path:

@@ -81,6 +81,8 @@ def open_scene(setting: Setting, sweep: Sweep | None = None) -> Scene:
 
             url = setting.storage or f"sqlite:///{directory.study_file}"
             storage = database.open_storage(url)
+            if setting.storage is None:
+                name = database.only_study(storage, name)
             board = Search(storage, name, sweep, directory, wanted=setting.wanted)
     standings = Standings(directory, ledger, since=setting.since, retries=setting.retries)
     return Scene(directory, board, ledger, standings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+import re
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -41,6 +43,8 @@ SETTINGS: dict[str, Any] = {
     "xtick.color": LIGHT.ink,
     "ytick.color": LIGHT.ink,
 }
+# Characters that XML, and so SVG, cannot hold, and others without a shape.
+_SHAPELESS = re.compile(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 ABOVE = LinearSegmentedColormap.from_list("above", [LIGHT.ground, LIGHT.plus])
 BOTH = LinearSegmentedColormap.from_list("both", [LIGHT.minus, LIGHT.ground, LIGHT.plus])
 
@@ -65,11 +69,12 @@ def write_pictures(example: Example, folder: Path, *, run: str, each_head: bool 
 def write_picture(shown: Shown, stem: Path, *, title: str) -> None:
     """Writes STEM.png and STEM.svg, with what is seen said in words in their metadata."""
     settings: Any = {**SETTINGS, "font.family": fonts()}
-    with rc_context(settings):
+    with rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # said once, by `undrawable`
         figure = draw(shown, title=title)
         for suffix, own in ((".png", {"Software": None}), (".svg", {"Date": None})):
             path = stem.with_name(stem.name + suffix)
-            metadata = {"Title": title, "Description": describe(shown), **own}
+            metadata = {"Title": title, "Description": printable(describe(shown)), **own}
             figure.savefig(path, dpi=DPI, metadata=metadata)
 
 
@@ -143,7 +148,13 @@ def subtitle(shown: Shown) -> str:
 
 
 def _short(name: str) -> str:
+    name = printable(name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def printable(text: str) -> str:
+    """Returns the text with boxes for control characters and the like."""
+    return _SHAPELESS.sub("□", text)
 
 
 def _scale(values: np.ndarray) -> tuple[float, Colormap]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attention.errors import UserError
+from attention.errors import Failure, UserError
 from attention.tools.saved_run import open_run
 from attention.visualization.capture import Captured, capture, plain_logits
 from attention.visualization.folder import (
@@ -20,7 +20,7 @@ from attention.visualization.folder import (
     write_table,
     written_before,
 )
-from attention.visualization.heat_maps import undrawable, write_pictures
+from attention.visualization.heat_maps import printable, undrawable, write_pictures
 from attention.visualization.inputs import read_inputs
 from attention.visualization.page import page
 from attention.visualization.results import Example, mean_over_examples, results_of
@@ -56,6 +56,7 @@ def visualize(
     Raises:
         UserError: no run or checkpoint, an input that cannot be read or holds nothing, a number
             below 1, a folder that holds other things.
+        Failure: weights that are NaN or infinite.
     """
     for flag, value in (("examples", examples), ("max_tokens", max_tokens)):
         if value < 1:
@@ -68,6 +69,7 @@ def visualize(
     captured = capture(saved, inputs.encoded, inputs.plan)
     difference = largest_difference(captured, plain_logits(saved, inputs.encoded, inputs.plan))
     log.info("logits with and without capture differ by %.1e at most", difference)
+    _refuse_no_numbers(captured)
     results = results_of(inputs, captured)
     about = {
         **{"workdir": str(workdir), "task": saved.config.task, "dataset": saved.config.dataset},
@@ -81,6 +83,16 @@ def largest_difference(captured: Sequence[Captured], plain: Sequence[np.ndarray]
     """Returns how far logits are from those of a pass without capture, at most."""
     pairs = zip(captured, plain, strict=True)
     return max(float(np.max(np.abs(one.logits - logits), initial=0.0)) for one, logits in pairs)
+
+
+def _refuse_no_numbers(captured: Sequence[Captured]) -> None:
+    for one in captured:
+        for found, values in one.layers:
+            if not np.all(np.isfinite(values)):
+                raise Failure(
+                    f"{found.place.title}: {found.kind} are no numbers: the parameters of this "
+                    "checkpoint have diverged, or overflow (--checkpoint names another)"
+                )
 
 
 def _write(
@@ -106,7 +118,12 @@ def _write(
 
 
 def _say_what_is_boxes(examples: Sequence[Example]) -> None:
-    texts = [text for example in examples for all in example.sequences.values() for text in all]
+    texts = [
+        printable(text)
+        for example in examples
+        for all in example.sequences.values()
+        for text in all
+    ]
     missing = undrawable(texts)
     if missing:
         log.warning(

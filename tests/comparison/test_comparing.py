@@ -81,6 +81,13 @@ def test_the_setting_is_chosen_on_dev_though_test_says_otherwise(tmp_path):
     assert row.n_seeds == 2 and row.n_settings == 3 and row.n_trials == 6
 
 
+def test_of_settings_that_are_level_on_dev_the_first_is_taken(tmp_path):
+    for name, rate, test in (("a", 0.2, 0.6), ("b", 0.1, 0.9), ("c", 0.3, 0.7)):
+        write_run(tmp_path / name, dev=0.8, test=test, optimizer__learning_rate=rate)
+    (row,) = rows_of(tmp_path).values()
+    assert row.tuned == "learning_rate=0.2" and row.mean == 0.6
+
+
 def test_a_lucky_seed_is_not_chosen_before_settings_with_all_seeds(tmp_path):
     for seed in (0, 1, 2):
         write_run(tmp_path / f"whole-{seed}", seed=seed, dev=0.8)
@@ -193,6 +200,15 @@ def test_runs_scored_on_other_sentences_share_no_examples(tmp_path):
     write_tagging_run(tmp_path / "a", [[1, 0]] * 20)
     write_tagging_run(tmp_path / "b", [[1, 1]] * 19, variant="cnn")
     assert all(row.p_examples is None for row in rows_of(tmp_path).values())
+
+
+def test_seeds_scored_on_other_sentences_have_no_draws_of_examples(tmp_path):
+    for seed, (harm, kind) in enumerate((([1, 0], "w"), ([1, 1], "v"))):
+        run = write_tagging_run(tmp_path / f"{seed}", [harm] * 20, seed=seed)
+        for path in (run / "eval").glob("*.txt"):
+            path.write_text(path.read_text().replace("w", kind))
+    (row,) = rows_of(tmp_path).values()
+    assert row.n_seeds == 2 and row.ci_method == "percentile bootstrap over seeds"
 
 
 def test_tests_over_examples_need_both_kinds_of_evidence(tmp_path):

@@ -214,6 +214,20 @@ def test_scores_are_plotted_across_a_number_that_panels_differ_in(tmp_path):
     assert text.index("Across settings") < text.index("<table>") and len(Page(text).svg) == 1
 
 
+def test_the_band_of_a_curve_is_the_deviation_of_a_sample(tmp_path, monkeypatch):
+    bands = []
+    monkeypatch.setattr(
+        plots.Axes, "fill_between", lambda self, x, low, high, **style: bands.append((low, high))
+    )
+    for seed, first in enumerate((0.5, 0.7)):
+        write_run(tmp_path / f"{seed}", seed=seed, curve=(first,), dev=0.8)
+    found = compare([str(tmp_path)], Options())
+    plots.draw(found.chosen, name="x")
+    ((low, high),) = bands
+    sd = 20 / 2**0.5
+    assert low.tolist() == pytest.approx([60 - sd, 80]) and high[0] == pytest.approx(60 + sd)
+
+
 def test_the_front_holds_what_no_other_beats():
     xs, ys = np.array([1.0, 2, 2, 3, 4]), np.array([0.5, 0.4, 0.7, 0.7, 0.9])
     assert plots.pareto_front(xs, ys, lower_is_better=False) == [0, 2, 4]
@@ -265,6 +279,49 @@ def test_only_an_empty_folder_or_a_report_is_written_to(written, tmp_path):
     (out / "plots" / "old.svg").write_text("of a panel that is gone")
     report.write(found, str(out), command="python compare.py runs --out=out")
     assert not (out / "plots" / "old.svg").exists()
+
+
+def test_a_folder_with_another_table_keeps_its_plots(tmp_path):
+    out = tmp_path / "out"
+    (out / "plots").mkdir(parents=True)
+    (out / "plots" / "mine.png").write_text("precious")
+    for text in ('{"rows": 3}', '[{"a": 1}]', "[1]", "{"):
+        (out / "table.json").write_text(text)
+        with pytest.raises(UserError, match="no report"):
+            report.check_folder(str(out))
+
+
+@pytest.mark.parametrize("part", ["draw", "learning_curves", "_plot"])
+def test_a_report_that_was_cut_short_is_made_again(tmp_path, monkeypatch, part):
+    found = compare([str(write_run(tmp_path / "run"))], Options())
+    with monkeypatch.context() as patch:
+        patch.setattr(report.plots, part, lambda *given, **more: (_ for _ in ()).throw(OSError()))
+        with pytest.raises(OSError):
+            report.write(found, str(tmp_path / "out"), command="x")
+    with monkeypatch.context() as patch:
+        patch.setattr(report.tables, "latex", lambda comparison: (_ for _ in ()).throw(OSError()))
+        with pytest.raises(OSError):
+            report.write(found, str(tmp_path / "out"), command="x")
+    report.write(found, str(tmp_path / "out"), command="x")
+
+
+def test_names_of_files_are_short_and_unlike_each_other():
+    assert len(report.slug("字" * 300).encode()) <= 150
+    assert report.slug("a <b>/../c|d") == "a-b-..-c-d"
+    assert report.unlike(["a", "A", "b", "a"]) == ["a", "A-1", "b", "a-3"]
+
+
+def test_what_markdown_latex_and_matplotlib_read_in_names_is_text(tmp_path, recwarn):
+    for number, name in enumerate(("$x_{$", "$a$", "<b>|`*", "[x", "two\nlines", "中" * 60)):
+        write_run(tmp_path / "runs" / f"{number}", variant=name, dev=0.5 + number / 100)
+    found = compare([str(tmp_path / "runs")], Options())
+    report.write(found, str(tmp_path / "out"), command="x")
+    assert [str(each.message) for each in recwarn if each.category is UserWarning] == []
+    svg = (tmp_path / "out" / "plots").glob("learning_curves*.svg").__next__().read_text("utf-8")
+    assert ">$a$<" in svg and ">$x_{$<" in svg and f">{'中' * 17}…<" in svg
+    markdown = tables.markdown(found)
+    assert "| \\<b>\\|\\`\\* |" in markdown and "| two lines |" in markdown
+    assert "\n{}[x & " in tables.latex(found) and "\ntwo lines & " in tables.latex(found)
 
 
 def test_the_command_needs_no_display(tmp_path, repository):

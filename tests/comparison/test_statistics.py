@@ -107,6 +107,7 @@ def test_holm_by_hand():
     assert holm([0.9, None, 0.8]) == [1.0, None, 1.0]
     assert holm([0.04, None]) == [0.04, None]
     assert holm([]) == []
+    assert holm([0.02, 0.02, 0.05, 0.05]) == pytest.approx([0.08, 0.08, 0.1, 0.1])  # ties
 
 
 def accuracy_runs(hits, sizes):
@@ -173,6 +174,11 @@ def test_approximate_randomisation_is_scipys_permutation_test(gain):
         "accuracy", accuracy_runs([a], sizes), accuracy_runs([b], sizes)
     )
     assert found == pytest.approx(expected, abs=0.015)
+
+
+def test_the_least_p_is_that_of_the_observed_assignment_alone():
+    a, b = accuracy_runs([[1] * 60], [1] * 60), accuracy_runs([[0] * 60], [1] * 60)
+    assert resampling.approximate_randomisation("accuracy", a, b) == 1 / 10_000
 
 
 def test_equal_systems_are_never_different():

@@ -103,6 +103,9 @@ def test_of_many_who_come_at_once_at_most_one_gets_it(url: str) -> None:
         ("nonsense", ["--storage=nonsense", "database URL"]),
         ("sqlite:////nowhere/at/all.db", ["/nowhere/at/all.db", "cannot be opened"]),
         ("postgresql://me:secret@host/x", ["postgresql://me:***@host/x", "cannot be opened"]),
+        ("postgresql://host/x?password=secret", ["host/x?password=***", "cannot be opened"]),
+        ("postgresql:/me:secret@host/x", ["--storage=postgresql:…", "database URL"]),
+        ("me:secret@host/x", ["--storage=me:…", "database URL"]),
     ],
 )
 def test_a_database_that_does_not_open_is_named_without_its_password(

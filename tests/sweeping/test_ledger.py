@@ -93,3 +93,14 @@ def test_of_many_who_come_at_once_one_gets_it(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(won) == 1 and len(FileLedger(tmp_path).tries("a")) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[{", "{}x", '[{"status": "running"}]', '[{"new": 1}]'])
+def test_a_damaged_record_is_passed_over_with_a_word(tmp_path: Path, text: str, caplog) -> None:
+    ledger = FileLedger(tmp_path)
+    (tmp_path / "a.json").write_text(text)
+    assert ledger.tries("a") == [] and "a.json is damaged" in caplog.text
+    claim = ledger.claim("a", wanted=yes)
+    assert claim is not None
+    claim.end(ended("complete"))
+    assert [each.status for each in ledger.tries("a")] == ["complete"]

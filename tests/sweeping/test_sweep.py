@@ -290,3 +290,14 @@ def test_a_search_runs_as_many_as_wanted_and_tells_how_each_ended(
     assert told == {row["trial"]: (row["status"], row["metric"]) for row in rows(workdir)}
     space = json.loads((workdir / "sweep.json").read_text())["space"]
     assert space["parameters"]["rate"] == {"kind": "real", "low": 0.1, "high": 10.0, "log": True}
+
+
+def test_a_renamed_folder_goes_on_with_its_search(tmp_path: Path, run_here: Any) -> None:
+    import optuna
+
+    recipe, flags = write_recipe(tmp_path, SEARCH), (("steps", "1"),)
+    run_here(recipe, tmp_path / "s", selection=(2,), flags=flags)
+    (tmp_path / "s").rename(tmp_path / "t")
+    run_here(recipe, tmp_path / "t", selection=(3,), flags=flags)
+    (study,) = optuna.get_all_study_summaries(f"sqlite:///{tmp_path}/t/search.db")
+    assert study.n_trials == 3 and statuses(tmp_path / "t") == {"complete": 3}

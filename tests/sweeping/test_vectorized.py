@@ -25,12 +25,13 @@ def sweep():
 SHARED = {"train_steps": 4, "eval_every_steps": 2, "data.order_seed": 7}
 
 
-def swept(tmp_path: Path, rates: str, *more: str):
+def swept(tmp_path: Path, rates: str, *more: str, devices: int = 1):
     recipe = tmp_path / "recipe.py"
     recipe.write_text(RECIPE.replace("RATES", rates))
     overrides = {**small_overrides(tmp_path / "data"), **SHARED}
     spec = f"--config={recipe}:dataset=files,size=tiny"
-    done = run("sweep.py", spec, f"--workdir={tmp_path}/s", *more, *flags(overrides))
+    words = (spec, f"--workdir={tmp_path}/s", *more, *flags(overrides))
+    done = run("sweep.py", *words, devices=devices)
     lines = (tmp_path / "s" / "trials.jsonl").read_text().splitlines()
     return done, [json.loads(line) for line in lines]
 
@@ -56,6 +57,18 @@ def test_trials_at_once_are_what_they_are_alone(tmp_path):
     assert all("trained at once with 3 others" in log and "step 2/4" in log for log in logs[::2])
     assert "error: step" in logs[1] and "error: step" not in logs[0]
     assert not any(rows[2]["config_hash"] in log for log in (logs[0], logs[1]))
+
+
+@pytest.mark.slow
+def test_trials_at_once_share_two_devices(tmp_path):
+    done, rows = swept(tmp_path, "(1e-3,)", "--vectorize=2", devices=2)
+    assert done.returncode == 0, done.stderr
+    trained = result_of(rows[0])
+    assert trained["runs_at_once"] == 2 and trained["num_devices"] == 2
+    alone = small_config(tmp_path / "data", **{k.replace(".", "__"): v for k, v in SHARED.items()},
+                         seed=2, optimizer__learning_rate=1e-3)  # fmt: skip
+    train(alone, str(tmp_path / "alone"))
+    assert losses(Path(rows[1]["workdir"])) == pytest.approx(losses(tmp_path / "alone"), abs=1e-4)
 
 
 @pytest.mark.slow

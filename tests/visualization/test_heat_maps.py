@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 import struct
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from visualization.made import TOKENS, example
 
 from attention.visualization.folder import files_of
-from attention.visualization.heat_maps import BOTH, describe, draw, undrawable, write_pictures
+from attention.visualization.heat_maps import (
+    BOTH,
+    describe,
+    draw,
+    undrawable,
+    write_picture,
+    write_pictures,
+)
 
 pytestmark = pytest.mark.filterwarnings("error:.*Glyph:UserWarning")
 
@@ -67,6 +75,14 @@ def test_files(tmp_path):
     png = (pictures / "encoder-1.png").read_bytes()
     assert png.startswith(b"\x89PNG") and b"keys in effect" in png
     assert all(side > 300 for side in struct.unpack(">II", png[16:24]))
+
+
+def test_control_characters_do_not_spoil_an_svg(tmp_path):
+    tokens = ("\x07", "\x00b", "\ud800", "\uffff", "a\tb")
+    shown = example().maps[0]._replace(rows=tokens, columns=tokens)
+    write_picture(shown, tmp_path / "x", title="t")
+    text = "".join(ElementTree.parse(tmp_path / "x.svg").getroot().itertext())
+    assert "□b" in text and (tmp_path / "x.png").stat().st_size > 1000
 
 
 def test_what_is_said_of_a_picture():

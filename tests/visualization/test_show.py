@@ -11,13 +11,15 @@ import pytest
 from support.pairs import pairs_config
 from support.reviews import review_config
 from support.runs import run, small_config
+from visualization.made import PLACES
 from visualization.opened import TEXTS, opened
 
 import visualize as script
 from attention import command
-from attention.errors import UserError
+from attention.errors import Failure, UserError
 from attention.training import loop
 from attention.visualization import show
+from attention.visualization.capture import Layer
 
 
 def test_a_folder_with_all_there_is(monkeypatch, tmp_path):
@@ -40,6 +42,13 @@ def test_what_differs_is_found():
     logits = np.zeros((2, 3), np.float32)
     changed = [show.Captured(logits, ()), show.Captured(logits + 0.25, ())]
     assert show.largest_difference(changed, [logits, logits]) == 0.25
+
+
+def test_weights_that_are_no_numbers_are_refused_by_place():
+    layer = Layer(PLACES[0], np.full((1, 2, 2), np.nan, np.float32))
+    broken = [show.Captured(np.zeros((2, 3), np.float32), (layer,))]
+    with pytest.raises(Failure, match="encoder layer 1: weights are no numbers"):
+        show._refuse_no_numbers(broken)
 
 
 @pytest.mark.parametrize(
