@@ -11,10 +11,12 @@ def main(arguments: argparse.Namespace) -> int | None:
         from attention.sweeping.worker import work
 
         return work()
-    from attention.sweeping import closing, plan, sweep
+    from attention.sweeping import budget, closing, plan, sweep
 
     chosen = sweep.Selection(arguments.trials, arguments.index)
-    swept = plan.read_sweep(arguments.config, arguments.overrides)
+    swept = plan.read_sweep(arguments.config, arguments.overrides, arguments.budget)
+    how = {"workers": arguments.workers, "storage": arguments.storage}
+    swept = budget.solve_budget(swept, arguments.workdir, **how, keep=not arguments.dry_run)
     setting = sweep.make_setting(
         swept,
         arguments.workdir,
@@ -45,12 +47,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--index", type=int, metavar="I", help="point I alone, for job arrays")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes here")
     parser.add_argument("--vectorize", default="1", metavar="K|auto", help="trials at once")
-    parser.add_argument(
-        "--retries", type=int, default=1, metavar="N", help="times a crashed trial is tried again"
-    )
-    parser.add_argument(
-        "--storage", metavar="URL", help="a database, for machines without shared files"
-    )
+    parser.add_argument("--budget", choices=("params", "steps", "flops", "time"), help="made equal")
+    parser.add_argument("--retries", type=int, default=1, metavar="N", help="of a crashed trial")
+    parser.add_argument("--storage", metavar="URL", help="a database, where files are not shared")
     parser.add_argument("--dry_run", action="store_true", help="print the planned trials")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser

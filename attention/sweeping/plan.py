@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attention import configuration
+from attention.configuration.budget import Budget, Budgeted, make_budget
 from attention.configuration.fields import plain_value
 from attention.configuration.load import load_sweep, parse_spec
 from attention.configuration.overrides import EXCLUSIVE
@@ -22,12 +23,19 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a command line sweeps over: `points`, or a `space` whose points are yet to be chosen."""
+    """What a command line sweeps over: `points`, or a `space` whose points are yet to be chosen.
+
+    With a `budget`, `sweeping.budget.solve_budget` puts into the points what is solved; those for
+    which nothing can be are `refused`, by number, with the reason.
+    """
 
     spec: str  # FILE.py:argument, as typed
     flags: Pairs  # (dotted key, text) of all --config.KEY=VALUE, which hold for every point
     points: tuple[Point, ...] = ()
     space: SearchSpace | None = None
+    budget: Budget | None = None
+    amount: float | None = None  # of the budget, once it is known
+    refused: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,25 +76,39 @@ class Trial:
         return shlex.join(["python", *words])
 
 
-def read_sweep(spec: str, flags: Pairs) -> Sweep:
+def read_sweep(spec: str, flags: Pairs, budget: str | None = None) -> Sweep:
     """Calls `sweep()` of a config file.
 
+    Args:
+      budget: a kind that goes before what the file says; None: what it says, if anything.
+
     Raises:
-      UserError: the file has none, it yields nothing or other things than flat dicts, or it sweeps
-        over a key that does not name a run.
+      UserError: the file has none, it yields nothing or other things than flat dicts, it sweeps
+        over a key that does not name a run, or sets one that the budget is to solve.
     """
     file, _ = parse_spec(spec)
     made = load_sweep(file)
     if isinstance(made, SearchSpace):
         refuse_unnamed_keys(file, made.parameters)
+        if budget is not None:
+            raise UserError(
+                f"--budget={budget} is for points, and sweep() of {file} is a search space: it "
+                "tries some variants more often than others, which no budget makes fair"
+            )
         return Sweep(spec, tuple(flags), space=made)
+    wanted = made.budget if isinstance(made, Budgeted) else None
+    if budget is not None:
+        wanted = wanted.of_kind(budget) if wanted else make_budget(budget)
+    made = made.points if isinstance(made, Budgeted) else made
     if not isinstance(made, list | tuple):
         raise UserError(f"{file}: sweep() must yield dicts or return a SearchSpace, got {made!r}")
     points = tuple(_checked_point(file, each) for each in made)
     if not points:
         raise UserError(f"{file}: sweep() yields no point")
     refuse_unnamed_keys(file, _varied(points))
-    return Sweep(spec, tuple(flags), points=points)
+    if wanted:
+        _refuse_solved_keys(file, points, wanted)
+    return Sweep(spec, tuple(flags), points=points, budget=wanted)
 
 
 def _checked_point(file: str, point: Any) -> Point:
@@ -121,19 +143,42 @@ def refuse_unnamed_keys(file: str, keys: Any) -> None:
             )
 
 
+def _refuse_solved_keys(file: str, points: Sequence[Point], budget: Budget) -> None:
+    for number, point in enumerate(points):
+        for key in budget.keys & dict(_leaves(point)).keys():
+            what = f"it is what budget={budget.kind} solves"
+            if key != budget.solve:
+                what = f"budget={budget.kind} solves {budget.solve} in its place"
+            raise UserError(
+                f"{file}: point {number} of sweep() sets {key}, but {what}: take it out"
+            )
+
+
 def plan_trial(sweep: Sweep, number: int, point: Point) -> Trial:
     """Returns the trial of a point; a config that is refused becomes part of it."""
-    file, argument = parse_spec(sweep.spec)
     point = dict(point)
     overrides = _overrides(sweep.flags, point)
     spec = sweep.spec
     try:
-        if merged := configuration.merge_arguments(argument, point.get(ARGUMENT, "")):
-            spec = f"{file}:{merged}"
+        spec = _spec(spec, point)
+        if number in sweep.refused:
+            raise UserError(sweep.refused[number])
         config = configuration.load_config(spec, overrides)
     except UserError as error:
         return Trial(number, point, spec, overrides, None, str(error))
     return Trial(number, point, spec, overrides, configuration.config_hash(config))
+
+
+def load_point(sweep: Sweep, point: Point) -> Any:
+    """Returns the config of a point; raises UserError where it is refused."""
+    return configuration.load_config(_spec(sweep.spec, point), _overrides(sweep.flags, point))
+
+
+def _spec(spec: str, point: Point) -> str:
+    """Returns a `--config=` value with the point's argument merged over its own."""
+    file, argument = parse_spec(spec)
+    merged = configuration.merge_arguments(argument, point.get(ARGUMENT, ""))
+    return f"{file}:{merged}" if merged else spec
 
 
 def _overrides(flags: Pairs, point: Point) -> Pairs:

@@ -92,9 +92,7 @@ class Record:
         return self._flops(tokens_per_second) / peak_flops(self._x.config.dtype)
 
     def _flops(self, tokens: float) -> float:
-        # Of several streams each parameter multiplies one: source or target, of about equal length.
-        num_streams = len(token_streams(self._x.task.STREAMS))
-        return training_flops(self._matmul_parameters, tokens) / num_streams
+        return run_flops(self._matmul_parameters, tokens, self._x.task)
 
     def write(
         self,
@@ -162,6 +160,12 @@ class Record:
 
     def _scores(self, metrics: Mapping[str, float]) -> dict[str, float] | None:
         return {name: metrics[name] for name in self._x.task.METRICS if name in metrics} or None
+
+
+def run_flops(matmul_params: int, tokens: float, task: Any) -> float:
+    """The floating-point operations of training on so many real tokens, of all streams together."""
+    # Of several streams each parameter multiplies one: source or target, of about equal length.
+    return training_flops(matmul_params, tokens) / len(token_streams(task.STREAMS))
 
 
 def variant_name(config: Any) -> str | None:
