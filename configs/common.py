@@ -152,6 +152,9 @@ def training_defaults() -> ConfigDict:
     config.early_stopping_evaluations = 0
     config.label_smoothing = 0.0
     config.optimizer = optimizer_defaults()
+    config.tracking = ConfigDict()
+    config.tracking.backend = "none"  # wandb, mlflow or trackio; TensorBoard's files always come
+    config.tracking.project = "attention-lab"
     return config
 
 

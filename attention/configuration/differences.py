@@ -56,11 +56,11 @@ def _may_change(key: str, old: Any, new: Any) -> bool:
 def is_about_running(key: str) -> bool:
     """Returns whether the dotted key says how the same computation runs, not what it computes.
 
-    How often things happen, on which devices, in what portions: no part of the config's hash, and
-    free to change in an old directory.
+    How often things happen, on which devices, in what portions, who is told: no part of the
+    config's hash, and free to change in an old directory.
     """
     every = key.endswith("_every_steps") and is_duration(key)
-    return every or key in _HOW_IT_RUNS or key.partition(".")[0] == "mesh"
+    return every or key in _HOW_IT_RUNS or key.partition(".")[0] in ("mesh", "tracking")
 
 
 def _schedule_warning(config: ConfigDict, key: str, old: Any, new: Any) -> str:

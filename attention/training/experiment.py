@@ -186,7 +186,11 @@ def open_dataset(config: Any) -> Dataset:
     """The config's data set, prepared if it is new."""
     task = tasks.get(config.task).Task
     return load_dataset(
-        config.dataset, task=config.task, paths=task.paths(config), options=task.options(config)
+        config.dataset,
+        task=config.task,
+        paths=task.paths(config),
+        options=task.options(config),
+        train_examples=config.data.get("train_examples"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -13,15 +13,19 @@ import numpy as np
 from attention import configuration
 from attention.data.streams import token_streams
 from attention.errors import Interrupted
-from attention.training import averaging
+from attention.training import averaging, tracking
 from attention.training.checkpoint import Checkpoints
+from attention.training.claim import claim_directory
 from attention.training.clock import Clock
 from attention.training.evaluate import Evaluation
 from attention.training.experiment import Experiment, prepare
+from attention.training.final_scores import FinalScores
 from attention.training.interrupt import interruptible
 from attention.training.metrics_log import MetricsLog
 from attention.training.peak import peak_flops
-from attention.training.result import Averaged, Record, write_evaluation
+from attention.training.profiled_steps import Steps, check_steps
+from attention.training.profiling import Profile
+from attention.training.result import Record
 from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
 from attention.training.shared import Shared
@@ -43,6 +47,8 @@ def train(
     shared: Shared | None = None,
     parallel: Any = None,
     interrupt: Any = None,
+    interrupt_at_the_end: Any = None,
+    profile: Steps | None = None,
 ) -> dict[str, Any]:
     """Trains a config in a run directory, or goes on where it stopped.
 
@@ -53,10 +59,13 @@ def train(
       shared: what earlier runs of this process have left for those like them.
       parallel: how its steps are wrapped; None = as the config says.
       interrupt: its `requested` says that the run is to stop; None = Ctrl-C and SIGTERM.
+      interrupt_at_the_end: the same after its last step; None = no other.
+      profile: the steps to write a trace of.
 
     Returns the content of `result.json`. Raises `UserError` for wrong input (also a directory that
     holds another config), `Interrupted` after saving, `Failure` where the loss is no number.
     """
+    tracking.require(config)
     run = RunDirectory(workdir)
     with run.lock():
         set_up_runtime(config)
@@ -67,38 +76,31 @@ def train(
             shared.begin(configuration.program_of(config))
         experiment = prepare(config, run, past_ends=past_ends, shared=shared, parallel=parallel)
         if result := run.completed(experiment.total_steps):
+            check_steps(profile, at_step=result["step"], total_steps=experiment.total_steps)
             log.info("already complete: %s", run.path)
             return result
         # Only from here on is there something to save before a signal ends the run.
-        with (
-            contextlib.nullcontext(interrupt) if interrupt else interruptible() as asked,
-            contextlib.closing(Trainer(experiment, asked, prune)) as trainer,
-        ):
-            return trainer.train()
-
-
-def claim_directory(run: RunDirectory, config: Any) -> Any:
-    """Writes config.json in a new directory; compares with it in one that holds progress."""
-    text = run.read_config()
-    if text is not None and run.has_progress:
-        saved = configuration.from_json(text, source=str(run.config_file))
-        config = configuration.choose_implementation(config, saved=saved)
-        config = configuration.continue_with(saved, config, where=str(run.path))
-    elif text is not None:
-        run.forget()  # a command that failed before its first step protects nothing
-        config = configuration.choose_implementation(config)
-    else:
-        config = configuration.choose_implementation(config)
-    run.write_config(configuration.to_json(config))
-    return config
+        with contextlib.nullcontext(interrupt) if interrupt else interruptible() as asked:
+            trainer = Trainer(experiment, asked, interrupt_at_the_end, prune=prune, profile=profile)
+            with contextlib.closing(trainer):
+                return trainer.train()
 
 
 class Trainer:
     """The moving parts of a run: state, data position, clock, logs, checkpoints."""
 
-    def __init__(self, experiment: Experiment, interrupt: Any, prune: Pruner | None = None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        interrupt: Any,
+        interrupt_at_the_end: Any = None,
+        *,
+        prune: Pruner | None = None,
+        profile: Steps | None = None,
+    ) -> None:
         self._x = experiment
         self._interrupt = interrupt
+        self._interrupt_at_the_end = interrupt_at_the_end or interrupt
         self._prune = prune
         self._pruned = False
         self._parallel = experiment.parallel
@@ -121,11 +123,13 @@ class Trainer:
             for what in ("log", "eval", "checkpoint")
         }
         peak_flops(config.dtype)  # measured now, while nothing is saved in the background
-        self._restore()
+        folder = experiment.run.path / "profile"
+        self._profile = Profile(profile, folder, self._compile_seconds, self._finish_steps)
+        self._restore(profile)
 
     # -- start ---------------------------------------------------------------------------------
 
-    def _restore(self) -> None:
+    def _restore(self, profile: Steps | None) -> None:
         """Puts everything where the newest whole checkpoint left it; else at the beginning."""
         x = self._x
         start = x.initial_state()
@@ -135,6 +139,8 @@ class Trainer:
             x.check_same_data(past["data"])
         self._state: TrainState = self._parallel.place(state)
         self.step = int(state.step)
+        check_steps(profile, at_step=self.step, total_steps=x.total_steps)
+        tracked = tracking.start(x.config, x.run, resume_step=self.step)
         x.run.truncate_metrics(self.step)
         self._iterator = x.iterator()
         if restored:
@@ -147,7 +153,9 @@ class Trainer:
             idle_seconds=lambda: self._train_step.idle_seconds,
         )
         self.record = Record(x, self._clock)
-        self._log = MetricsLog(x.run, total_steps=x.total_steps, resume_step=self.step)
+        self._log = MetricsLog(
+            x.run, total_steps=x.total_steps, resume_step=self.step, tracked=tracked
+        )
         self._log_start = self._clock.record()
         self._pending: tuple[int, Any, int, int] | None = None
 
@@ -160,14 +168,17 @@ class Trainer:
     def train(self) -> dict[str, Any]:
         """Runs to the end and returns the result; says in result.json how it ended otherwise."""
         try:
-            self.run_to_the_end()
-            return self.finish()
+            with contextlib.closing(self._profile):
+                self.run_to_the_end()
+            result = self.finish()
+            self._log.end(result)
+            return result
         except Interrupted:
             self.save_and_leave()
             raise
         except Exception:
             with contextlib.suppress(OSError):  # a full disk must not hide what went wrong first
-                self.record.write("failed", self.step)
+                self._log.end(self.record.write("failed", self.step))
             raise
 
     def run_to_the_end(self) -> None:
@@ -175,7 +186,9 @@ class Trainer:
         if self._due("eval") and not self.record.has_evaluated(self.step):
             self._evaluate()  # the run had stopped between this step and its evaluation
         while not self._at_the_end:
-            self._take_step()
+            with self._profile.step(self.step + 1):
+                self._take_step()
+            self._profile.after_step(self.step)
             if self._due("log"):
                 self._write_log()
             if self._due("eval"):
@@ -237,6 +250,12 @@ class Trainer:
         self._clock.count(tokens=tokens, positions=positions)
         self._window.add(step, host, tokens=tokens, positions=positions)
 
+    def _finish_steps(self) -> None:
+        """Waits until the steps taken have ended on the device."""
+        with self._clock.training():
+            self._fetch()
+            jax.block_until_ready(self._state)
+
     def _write_log(self) -> None:
         rates = self._clock.rates_since(self._log_start)
         self._log_start = self._clock.record()
@@ -257,8 +276,9 @@ class Trainer:
         self._pruned = self._prune is not None and self._prune(self.step, evaluation.metrics)
 
     def _stop_if_asked(self) -> None:
-        if self._interrupt.requested:
-            raise Interrupted(f"stopped by {self._interrupt.requested}")
+        interrupt = self._interrupt_at_the_end if self._at_the_end else self._interrupt
+        if interrupt.requested:
+            raise Interrupted(f"stopped by {interrupt.requested}")
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -282,48 +302,26 @@ class Trainer:
             self._save()
             self._checkpoints.wait()
             log.info("saved step %d in %s; the same command goes on", self.step, self._x.run.path)
-        self.record.write("interrupted", self.step)
+        self._log.end(self.record.write("interrupted", self.step))
 
     def finish(self) -> dict[str, Any]:
         """Scores dev and test with the best checkpoint and writes the result."""
         self._checkpoints.wait()
         if self._pruned and self.step < self._x.total_steps:
             return self.record.write("pruned", self.step)
-        at, params = self._best()
-        metrics = self._score(params, step=at)
-        averaged = self._average() if averaging.wanted(self._x.config) else None
+        scores = FinalScores(
+            self._x, self._checkpoints, self._evaluators, self._predictor, poll=self._stop_if_asked
+        )
+        if self.record.best_step in (None, self.step):  # the newest where nothing was scored
+            at, params = self.step, self._state.params
+        else:
+            at, params = scores.best_checkpoint()
+        metrics = scores.score(params, step=at)
+        wanted = averaging.wanted(self._x.config)
+        averaged = scores.average(self._to_average) if wanted else None
         return self.record.write(
             "complete", self.step, best_step=at, metrics=metrics, averaged=averaged
         )
-
-    def _score(
-        self, params: Any, *, step: int, averaged: Sequence[int] = ()
-    ) -> dict[str, dict[str, float]]:
-        """Scores dev and test, writes what came of it, and returns the metrics by split."""
-        metrics: dict[str, dict[str, float]] = {}
-        for split, evaluator in self._evaluators.items():
-            evaluation = evaluator(self._predictor, params, poll=self._stop_if_asked)
-            write_evaluation(
-                self._x.run, evaluator, evaluation, split=split, step=step, averaged=averaged
-            )
-            metrics[split] = evaluation.metrics
-        return metrics
-
-    def _average(self) -> Averaged:
-        """Scores the mean of the last evaluated checkpoints."""
-        abstract = self._parallel.abstract(self._x.initial_state())
-        steps, params = averaging.average(self._checkpoints, abstract, self._to_average)
-        placed = self._parallel.place(params)
-        return Averaged(steps, self._score(placed, step=steps[-1], averaged=steps))
-
-    def _best(self) -> tuple[int, Any]:
-        """The best step and its parameters, placed; the newest where nothing was scored."""
-        if self.record.best_step in (None, self.step):
-            return self.step, self._state.params
-        abstract = self._parallel.abstract(self._x.initial_state())
-        restored = self._checkpoints.restore(abstract, "best")
-        assert restored is not None  # only a restore without a step gives None
-        return restored.step, self._parallel.place(restored.state.params)
 
     def close(self) -> None:
         self._log.close()

@@ -1,4 +1,4 @@
-"""Writes the numbers of a run to metrics.jsonl, TensorBoard and the terminal, in one call."""
+"""Writes the numbers of a run to metrics.jsonl, TensorBoard, a tracker and the terminal."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from attention.training.atomic import to_json
 from attention.training.run_directory import RunDirectory
+from attention.training.tracking import Tracked
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class MetricsLog:
       resume_step: the step training starts from, 0 for a new run. TensorBoard is told to forget
         what an interrupted run wrote after it.
       terminal: whether stderr can show a progress bar; None looks.
+      tracked: the same run in a tracker; None: in none.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class MetricsLog:
         total_steps: int | None = None,
         resume_step: int = 0,
         terminal: bool | None = None,
+        tracked: Tracked | None = None,
     ):
         self._file = run.metrics_file.open("a", encoding="utf-8", newline="\n")
         purge_step = resume_step + 1 if resume_step else None
@@ -53,6 +56,7 @@ class MetricsLog:
         self._tensorboard = tensorboardX.SummaryWriter(
             str(run.tensorboard), purge_step=purge_step, filename_suffix=f".{resume_step}"
         )
+        self._tracked = tracked or Tracked()
         self._total_steps = total_steps
         self._closing = contextlib.ExitStack()
         self._bar: tqdm.tqdm | None = None
@@ -84,6 +88,7 @@ class MetricsLog:
         for name, value in values.items():
             if _is_number(value) and math.isfinite(value):
                 self._tensorboard.add_scalar(name, float(value), step)
+        self._tracked.log(row["step"], row["time"], values)
         self._show(int(step), values)
 
     def progress(self, step: int) -> None:
@@ -91,11 +96,16 @@ class MetricsLog:
         if self._bar is not None:
             self._bar.update(step - self._bar.n)
 
+    def end(self, result: Mapping[str, Any]) -> None:
+        """Tells the tracker how the run ended: the content of result.json."""
+        self._tracked.end(result)
+
     def close(self) -> None:
         """Writes what is left and removes the progress bar's hooks."""
         self._closing.close()
         if self._bar is not None:
             self._bar.close()
+        self._tracked.close()
         self._tensorboard.close()
         self._file.close()
 

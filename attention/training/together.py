@@ -34,7 +34,7 @@ class Together:
 
     Attributes:
       requested: the signal received, as of the last common step: were each run to look for itself,
-        one could stop a step before the others.
+        one could stop a step before the others. (After its last step each may.)
     """
 
     def __init__(self, base: Jit, size: int, shared: Shared, interrupt: Interruption) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import jax
 from attention import configuration
 from attention.configuration.fields import leaves
 from attention.errors import UserError
+from attention.training import tracking
 from attention.training.checkpoint import Checkpoints
 from attention.training.interrupt import interruptible
 from attention.training.loop import Pruner, train
@@ -21,6 +22,9 @@ from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
 from attention.training.shared import Shared
 from attention.training.together import Member, Together
+
+# A signal that the system gives to another thread is handled when this one next runs.
+_SECONDS_UNTIL_A_SIGNAL_IS_SEEN = 0.2
 
 
 class Outcome(NamedTuple):
@@ -49,6 +53,8 @@ def train_together(
       UserError: configs that cannot run together, with the first key that stands in the way.
     """
     check_alike(configs)
+    for config in configs:
+        tracking.require(config)
     _check_same_step(workdirs)
     set_up_runtime(configs[0])
     peak_flops(configs[0].dtype)  # measured once, while the threads do not disturb each other
@@ -63,13 +69,22 @@ def train_together(
             threading.current_thread().name = workdir
             try:
                 options = {"shared": shared, "parallel": member, "interrupt": together}
+                options["interrupt_at_the_end"] = interrupt
                 return Outcome(train(config, workdir, prune=pruner, **options), None)
             except Exception as error:
                 return Outcome(None, error)
             finally:
                 member.leave()
 
-        return list(pool.map(one, configs, workdirs, pruners, together.members()))
+        runs = zip(configs, workdirs, pruners, together.members(), strict=True)
+        return _results([pool.submit(one, *run) for run in runs])
+
+
+def _results(futures: Sequence[Future[Outcome]]) -> list[Outcome]:
+    """Waits for all; in between this thread, the main one, runs the handlers of signals."""
+    while wait(futures, timeout=_SECONDS_UNTIL_A_SIGNAL_IS_SEEN).not_done:
+        pass
+    return [future.result() for future in futures]
 
 
 def check_alike(configs: Sequence[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -109,12 +110,19 @@ def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path)
     assert close(losses(tmp_path / "run2"), expected[2])
 
 
+def send_signal() -> None:
+    """Sends SIGTERM to this process, and waits until the main thread has noted it."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    while not signal.getsignal(signal.SIGTERM).__self__.requested:  # type: ignore[union-attr]
+        time.sleep(0.01)
+
+
 def test_a_signal_saves_all_and_the_same_call_goes_on(alone, tmp_path):
     _, expected, _ = alone
 
     def stop(step, metrics):
         time.sleep(0.5)  # by now the others wait for this run to take the next step
-        os.kill(os.getpid(), signal.SIGTERM)
+        send_signal()
         return False
 
     made = configs(tmp_path)
@@ -125,6 +133,23 @@ def test_a_signal_saves_all_and_the_same_call_goes_on(alone, tmp_path):
     assert all(outcome.error is None for outcome in ended)
     for index in range(len(POINTS)):
         assert close(losses(tmp_path / f"run{index}"), expected[index])
+
+
+def test_a_signal_after_the_last_step_stops_what_is_left_to_score(tmp_path):
+    made = configs(tmp_path)[:2]
+    at_the_end = threading.Barrier(2)  # no run is still to take a step when the signal comes
+
+    def stop(step, metrics):
+        if step == made[0].train_steps:
+            at_the_end.wait(60)
+            send_signal()
+        return False
+
+    stopped = train_together(made, workdirs(tmp_path, number=2), prune=[stop, stop])
+    assert all(isinstance(outcome.error, Interrupted) for outcome in stopped)
+    assert not list(tmp_path.glob("run*/eval/test-*"))
+    ended = train_together(made, workdirs(tmp_path, number=2))
+    assert [outcome.result["status"] for outcome in ended] == ["complete"] * 2
 
 
 @pytest.mark.parametrize(
