@@ -91,25 +91,25 @@ def read_examples(path: str | Path) -> list[Example]:
 
 
 def read_labelled(path: Path, counts: Counter) -> Iterator[Row]:
-    """Yields the rows of a file, in order; blank lines are counted.
+    """Yields the rows of a file, in order; blank lines are left out and counted.
 
     A file named *.jsonl holds one JSON object a line, with "text" and maybe "label". Any other
     holds `text<TAB>label` lines without a header, where the last tab is the one that separates; a
-    file without any tab holds texts without labels.
+    file without any tab holds texts without labels, one a line, and there a blank one is a text.
 
     Raises:
       UserError: naming file and line and what was expected there.
     """
     parse = _parse_json if _format(path) == "jsonl" else _parse_tsv(path)
     for number, line in lines_of(path):
-        if not line.strip():
+        if not line.strip() and parse is not _parse_plain:
             counts["skipped_blank_lines"] += 1
             continue
         try:
             text, label = parse(line)
         except ValueError as error:
             raise UserError(f"{path}:{number}: {error}") from None
-        if number == 1 and label.lower() == "label":
+        if number == 1 and label.lower() == "label" and parse is not _parse_json:
             raise UserError(f"{path}:1: looks like a header: expected the first text and its label")
         yield Row(text, label or NO_LABEL, number)
 
@@ -143,12 +143,14 @@ def count_labelled(example: Mapping) -> dict[str, int]:
 
 
 def _format(path: Path) -> str:
+    if path.suffix.lower() == ".json":
+        raise UserError(f"{path}: JSON is read one object a line, from a file named *.jsonl")
     return "jsonl" if path.suffix.lower() in JSONL_SUFFIXES else "tsv"
 
 
 def _parse_tsv(path: Path) -> Callable[[str], tuple[str, str]]:
     if not any("\t" in line for _, line in lines_of(path)):
-        return lambda line: (line, "")
+        return _parse_plain
 
     def parse(line: str) -> tuple[str, str]:
         text, tab, label = line.rpartition("\t")
@@ -159,10 +161,14 @@ def _parse_tsv(path: Path) -> Callable[[str], tuple[str, str]]:
     return parse
 
 
+def _parse_plain(line: str) -> tuple[str, str]:
+    return line, ""
+
+
 def _parse_json(line: str) -> tuple[str, str]:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"expected a JSON object ({error})") from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise ValueError('expected a JSON object with "text", a string, and "label"')

@@ -67,6 +67,29 @@ class _Search(NamedTuple):
     broken: Bool[Array, " b"]
 
 
+class _Rules(NamedTuple):
+    """What holds for a whole search; most are arguments of `beam`, padding is forbidden too.
+
+    Attributes:
+        penalties: the divisor of each length from 0.
+        kindest: the length that divides a negative number most kindly; None = the next one.
+    """
+
+    limits: Int[Array, " b"]
+    eos: int
+    pad: int
+    forbidden: tuple[int, ...]
+    num_best: int
+    penalties: Float[Array, " lengths"]
+    kindest: Int[Array, " b"] | None
+
+    def reached(self, length: Int[Array, ""]) -> Float[Array, "*b"]:
+        """Returns the kindest divisor for what is live at a length and is to end later."""
+        last = self.penalties.shape[0] - 1
+        later = jnp.minimum(length + 1, last) if self.kindest is None else self.kindest
+        return self.penalties[later]
+
+
 class _Continued(NamedTuple):
     """The k best continuations of the live hypotheses of each row, the best first."""
 
@@ -117,48 +140,50 @@ def beam(
     """
     check_search(max_length=max_length, eos=eos, pad=pad)
     check_beam(
-        beam_size=beam_size,
-        num_best=num_best,
-        length_penalty=length_penalty,
-        max_length=max_length,
+        beam_size=beam_size, num_best=num_best, length_penalty=length_penalty, max_length=max_length
     )
-    batch = start.shape[0]
     limits = jnp.clip(limits, 0, max_length)
-    forbidden = (*forbidden, pad)
-    penalties = _penalties(max_length, length_penalty)
-    # The length at which what is live would be divided most kindly, were it to end there.
-    kindest = limits if length_penalty > 0 else None
-
-    def advance(old: _Search) -> _Search:
-        logits, state = step(old.state, old.places.last.reshape(batch * beam_size))
-        check_vocabulary(logits.shape[-1], eos=eos, forbidden=forbidden)
-        count = min(beam_size, logits.shape[-1])
-        found = most_probable(logits.astype(jnp.float32), count, forbidden=forbidden)
-        continued = _continue(old.places, found)
-        broken = continued.broken & ~old.done
-        moves = ~old.done & ~broken
-        places, parents = _fill(old.places, continued, moves, old.time, eos=eos, pad=pad)
-        length = old.time + 1
-        if beam_size > 1:
-            rows = jnp.arange(batch)[:, None] * beam_size + parents
-            state = take_rows(state, rows.reshape(batch * beam_size))
-        reached = penalties[jnp.minimum(length + 1, max_length) if kindest is None else kindest]
-        decided = _decided(places, penalties, reached, num_best)
-        done = old.done | broken | ~jnp.any(places.live, axis=1) | (length >= limits) | decided
-        return _Search(length, state, places, done, old.broken | broken)
-
+    rules = _Rules(
+        limits=limits,
+        eos=eos,
+        pad=pad,
+        forbidden=(*forbidden, pad),
+        num_best=num_best,
+        penalties=_penalties(max_length, length_penalty),
+        kindest=limits if length_penalty > 0 else None,
+    )
     end = jax.lax.while_loop(
         lambda old: ~jnp.all(old.done),
-        advance,
+        lambda old: _advance(step, old, rules),
         _Search(
             time=jnp.zeros((), jnp.int32),
-            state=to_beams(state, batch=batch, beam_size=beam_size),
+            state=to_beams(state, batch=start.shape[0], beam_size=beam_size),
             places=_first_places(start, beam_size, max_length, pad),
             done=limits <= 0,
-            broken=jnp.zeros(batch, bool),
+            broken=jnp.zeros(start.shape[0], bool),
         ),
     )
-    return _best(end, penalties, num_best, pad)
+    return _best(end, rules.penalties, num_best, pad)
+
+
+def _advance(step: Step, old: _Search, rules: _Rules) -> _Search:
+    """Makes every live hypothesis one token longer, or ends it."""
+    batch, beam_size = old.places.last.shape
+    logits, state = step(old.state, old.places.last.reshape(batch * beam_size))
+    check_vocabulary(logits.shape[-1], eos=rules.eos, forbidden=rules.forbidden)
+    count = min(beam_size, logits.shape[-1])
+    found = most_probable(logits.astype(jnp.float32), count, forbidden=rules.forbidden)
+    continued = _continue(old.places, found)
+    broken = continued.broken & ~old.done
+    moves = ~old.done & ~broken
+    places, parents = _fill(old.places, continued, moves, old.time, eos=rules.eos, pad=rules.pad)
+    length = old.time + 1
+    if beam_size > 1:
+        rows = jnp.arange(batch)[:, None] * beam_size + parents
+        state = take_rows(state, rows.reshape(batch * beam_size))
+    decided = _decided(places, rules.penalties, rules.reached(length), rules.num_best)
+    done = old.done | broken | ~jnp.any(places.live, axis=1) | (length >= rules.limits) | decided
+    return _Search(length, state, places, done, old.broken | broken)
 
 
 def _penalties(max_length: int, alpha: float) -> Float[Array, " lengths"]:

@@ -67,6 +67,11 @@ def sample(
     )
 
 
+def keys_of(numbers: Int[Array, " b"], seed: int) -> Array:
+    """Returns a key a row [b], by the row's own number and not by what stands beside it."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), numbers)
+
+
 def draw(
     logits: Float[Array, "b v"],
     keys: Array,

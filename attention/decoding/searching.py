@@ -6,9 +6,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
-from attention.decoding.arguments import check_one_way
+from attention.decoding.arguments import (
+    check_beam,
+    check_one_way,
+    check_sampling,
+    check_search,
+)
 from attention.decoding.beam import beam
 from attention.decoding.decoded import Decoded, State, Step
 from attention.decoding.greedy import greedy
@@ -72,6 +78,21 @@ def search_of(decode: Any, *, bos: int, eos: int, pad: int, num_best: int = 1) -
     )
 
 
+def check_how(how: Search) -> None:
+    """Raises UserError where nothing can be searched for, or drawn, in this way."""
+    check_search(max_length=how.max_length, eos=how.eos, pad=how.pad)
+    check_one_way(temperature=how.temperature, beam_size=how.beam_size)
+    if how.temperature:
+        check_sampling(temperature=how.temperature, top_k=how.top_k or None, top_p=how.top_p)
+    elif how.beam_size > 1 or how.num_best > 1:
+        check_beam(
+            beam_size=how.beam_size,
+            num_best=how.num_best,
+            length_penalty=how.length_penalty,
+            max_length=how.max_length,
+        )
+
+
 def search(
     model: Any,
     source: Int[Array, "b s"],
@@ -94,7 +115,7 @@ def search(
     Raises:
         UserError: an impossible `how`.
     """
-    check_one_way(temperature=how.temperature, beam_size=how.beam_size)
+    check_how(how)
     limits = jnp.where(jnp.any(segment_ids != 0, axis=1), how.max_length, 0).astype(jnp.int32)
     given: dict[str, Any] = {
         "start": jnp.full(limits.shape, how.bos, jnp.int32),
@@ -155,6 +176,8 @@ def _by_full_pass(model: Any, source, segment_ids, positions, how: Search) -> tu
     """A step reads the whole target so far, which is the state."""
     source, segment_ids, positions = repeat_rows((source, segment_ids, positions), how.width)
     row = jnp.arange(source.shape[0])
+    # Known while it is compiled, so that a table of positions that ends before can say so.
+    places: Any = np.arange(how.max_length, dtype=np.int32)[None]
 
     def step(state, tokens):
         inputs, count = state
@@ -165,6 +188,7 @@ def _by_full_pass(model: Any, source, segment_ids, positions, how: Search) -> tu
             source_segment_ids=segment_ids,
             target_segment_ids=jnp.ones_like(inputs),
             source_positions=positions,
+            target_positions=places,
         )
         newest = jnp.take_along_axis(logits, count[:, None, None], axis=1)[:, 0]
         return newest, (inputs, count + 1)

@@ -218,6 +218,12 @@ class Decoder(Stack):
             x = block(x, memory, segment_ids=segment_ids, positions=positions, rngs=None)
         return last.alignments(x, memory, segment_ids=segment_ids, positions=positions)
 
+    def check_length(self, max_length: int) -> None:
+        """Raises UserError where the position scheme has a table that ends before."""
+        # Its shape alone: what matters is whether the scheme refuses, here and not in a loop.
+        last: Any = np.array([[max_length - 1]], np.int32)
+        jax.eval_shape(lambda: self.position.vectors(last))
+
     def start(self, memory: Memory, max_length: int) -> DecoderState:
         """Returns the state before the first of up to max_length tokens a row.
 
@@ -226,11 +232,9 @@ class Decoder(Stack):
             max_length: the most tokens that `step` is going to be given.
 
         Raises:
-            UserError: the position scheme has a table that ends before.
+            UserError: see `check_length`.
         """
-        # Its shape alone: what matters is whether the scheme refuses, here and not in the loop.
-        last: Any = np.array([[max_length - 1]], np.int32)
-        jax.eval_shape(lambda: self.position.vectors(last))
+        self.check_length(max_length)
         caches = tuple(block.init_cache(memory, max_length) for block in self.blocks)
         return DecoderState(jnp.zeros((memory.states.shape[0],), jnp.int32), caches)
 

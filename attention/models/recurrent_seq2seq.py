@@ -172,6 +172,9 @@ class RecurrentSeq2Seq(nnx.Module):
         states = self.encoder(x, segment_ids=segment_ids, rngs=rngs)
         return SourceMemory(states, segment_ids, source)
 
+    def check_length(self, max_length: int) -> None:
+        """Refuses nothing: targets of any length can be."""
+
     def start(self, memory: SourceMemory, max_length: int) -> Seq2SeqState:
         """Returns the state before the first of up to max_length tokens of each row.
 

@@ -146,6 +146,10 @@ class Transformer(nnx.Module):
         states = self.encoder(x, segment_ids=segment_ids, positions=positions, rngs=rngs)
         return Memory(states, segment_ids)
 
+    def check_length(self, max_length: int) -> None:
+        """Raises UserError where targets cannot be so long; see `Decoder.check_length`."""
+        self.decoder.check_length(max_length)
+
     def start(self, memory: Memory, max_length: int) -> DecoderState:
         """Returns the state before the first token; see `Decoder.start`."""
         return self.decoder.start(memory, max_length)

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array
 
 from attention.assembly import make_sequence_to_sequence
-from attention.data.conllu import decoded_lines
 from attention.data.encoded import EncodedSplit
 from attention.data.streams import Encoded, Stream
+from attention.data.text_files import decoded_lines
 from attention.data.tokenizers import sides
 from attention.data.tokenizers.labels import UNLABELLED
 from attention.data.tokenizers.sides import SIDES
@@ -24,7 +23,8 @@ from attention.data.tokenizers.special import BOS, EOS, PAD
 from attention.data.translation import read_examples
 from attention.decoding.alignment import align
 from attention.decoding.answers import Answers, alignment_columns
-from attention.decoding.searching import Search, search, search_of
+from attention.decoding.sampling import keys_of
+from attention.decoding.searching import Search, check_how, search, search_of
 from attention.errors import UserError
 from attention.losses import Sum, token_cross_entropy, token_sums
 from attention.metrics.translation import score_translations, signatures, tokenizer_for
@@ -94,7 +94,7 @@ class Task:
         sides.save(self.tokenizers, folder, shared=self.config.data.shared_vocabulary)
 
     def encode(self, example: Example, *, sample: int | None = None) -> Encoded:
-        """`source` has `ids` and an EOS; `target` has `inputs` behind a BOS, and `labels`.
+        """What `sides.encode_pair` gives of both sides.
 
         `examples` has the `line`, where hypotheses are drawn: by it two of one text differ.
 
@@ -103,22 +103,20 @@ class Task:
           sample: a seed: draws segmentations of both instead of taking the likeliest.
         """
         alpha = self.config.data.get("subword_regularisation", 0.0)
-        ids = {
-            side: self.tokenizers[side].encode(example[side], sample=sample, alpha=alpha)
-            for side in SIDES
-        }
-        source = np.append(ids["source"], np.int32(EOS))
-        inputs = np.concatenate([[BOS], ids["target"]]).astype(np.int32)
-        labels = np.append(ids["target"], np.int32(EOS))
-        arrays = {"source": {"ids": source}, "target": {"inputs": inputs, "labels": labels}}
-        if self.search_settings().temperature:
-            arrays["examples"] = {"line": np.array([example["line"]], np.int32)}
-        return arrays
+        arrays = sides.encode_pair(self.tokenizers, example, sample=sample, alpha=alpha)
+        if not self.search_settings().temperature:
+            return arrays
+        return {**arrays, "examples": {"line": np.array([example["line"]], np.int32)}}
 
     def make_model(self, rngs: nnx.Rngs) -> nnx.Module:
-        """The model of the config, initialised."""
+        """The model of the config, initialised; refuses also a search or scores that cannot be."""
+        how = self.search_settings()
+        check_how(how)
+        signatures(**self._scoring())
         sizes = {f"{side}_size": self.tokenizers[side].size for side in SIDES}
-        return make_sequence_to_sequence(self.config, rngs=rngs, end_id=EOS, **sizes)
+        model: Any = make_sequence_to_sequence(self.config, rngs=rngs, end_id=EOS, **sizes)
+        model.check_length(how.max_length)
+        return model
 
     def loss(
         self, model: Any, batch: Batch, *, rngs: nnx.Rngs, label_smoothing: Any
@@ -148,7 +146,7 @@ class Task:
             segment_ids=source["segment_ids"],
             positions=source["positions"],
             how=how,
-            keys=_keys(how.seed, batch) if how.temperature else None,
+            keys=keys_of(batch["examples"]["line"][:, 0], how.seed) if how.temperature else None,
         )
         tokens = {
             "class": jnp.argmax(logits, axis=-1),
@@ -211,8 +209,8 @@ class Task:
         return self._text(example, outputs["examples"]["hypotheses"][0, 0])
 
     def reference_line(self, example: Example) -> str:
-        """What it is compared with."""
-        return example["target"]
+        """What it is compared with, on one line, which BLEU and chrF do not see."""
+        return " ".join(example["target"].splitlines())
 
     def _scoring(self) -> dict[str, Any]:
         return {"tokenize": self._bleu_tokenizer(), "lowercase": self.config.score.lowercase}
@@ -285,19 +283,7 @@ class Task:
     def _alignment(self, example: Example, ids: np.ndarray, places: np.ndarray) -> list[str]:
         """Pairs of places, and the pieces that are counted."""
         source = self.encode(example)["source"]["ids"][: self.config.data.max_length]
-        return alignment_columns(
-            places,
-            *(
-                self.tokenizers[side].pieces([i for i in of.tolist() if i not in (PAD, EOS)])
-                for side, of in zip(SIDES, (source, ids), strict=True)
-            ),
-        )
-
-
-def _keys(seed: int, batch: Batch) -> Array:
-    """A key for the draws of each line, whatever stands beside it in a batch."""
-    lines = batch["examples"]["line"][:, 0]
-    return jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(seed), lines)
+        return alignment_columns(places, *sides.pieces(self.tokenizers, source, ids))
 
 
 def _ids(batch: Batch) -> tuple[Array, Array]:

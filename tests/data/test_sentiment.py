@@ -51,13 +51,14 @@ def test_only_line_feeds_end_a_line(write, caplog):
 
 
 @pytest.mark.fast
-def test_without_any_tab_there_are_no_labels(write, caplog):
+def test_without_any_tab_there_are_no_labels_and_each_line_is_a_text(write, caplog):
     with caplog.at_level(logging.INFO):
         assert rows(write("good film\n\nbad film\n")) == [
             ("good film", "_", 1),
+            ("", "_", 2),
             ("bad film", "_", 3),
         ]
-    assert "2 examples 2 unlabelled examples (1 skipped blank lines)" in caplog.text
+    assert caplog.messages[0].endswith("3 examples 3 unlabelled examples")
 
 
 @pytest.mark.fast
@@ -67,7 +68,10 @@ def test_without_any_tab_there_are_no_labels(write, caplog):
         ("x.tsv", "a\t1\nb 0\n", r"x\.tsv:2: expected text<TAB>label, got no tab"),
         ("x.tsv", "sentence\tlabel\na\t1\n", r"x\.tsv:1: looks like a header"),
         ("x.tsv", b"a\t1\n\xff\t0\n", r"x\.tsv:2: expected UTF-8"),
-        ("x.tsv", "\n \n", r"x\.tsv: holds no example"),
+        ("x.tsv", "", r"x\.tsv: holds no example"),
+        ("x.jsonl", "\n \n", r"x\.jsonl: holds no example"),
+        ("x.jsonl", "[" * 100_000, r"x\.jsonl:1: expected a JSON object \("),
+        ("x.json", '{"text": "a"}\n', r"x\.json: JSON is read one object a line.* \*\.jsonl"),
         ("x.jsonl", '{"text": "a"}\n{"text": "b"\n', r"x\.jsonl:2: expected a JSON object \("),
         ("x.jsonl", '["a"]\n', r"x\.jsonl:1: expected a JSON object with"),
         ("x.jsonl", '{"text": 3}\n', r"x\.jsonl:1: expected a JSON object with"),
@@ -85,6 +89,7 @@ def test_wrong_files_are_named_with_their_line(write, name, content, message):
 @pytest.mark.fast
 def test_json_lines(write):
     content = [
+        {"text": "no header", "label": "label"},
         {"text": "a\tb\n\u2028", "label": "pos"},
         {"text": "c", "label": 0, "id": 7},
         {"text": "", "label": True},
@@ -92,12 +97,13 @@ def test_json_lines(write):
         {"text": "e"},
     ]
     text = "\n".join(json.dumps(row, ensure_ascii=False) for row in content)
-    assert rows(write("\n" + text, "x.jsonl")) == [
-        ("a\tb\n\u2028", "pos", 2),
-        ("c", "0", 3),
-        ("", "true", 4),
-        ("d", "_", 5),
-        ("e", "_", 6),
+    assert rows(write(text.replace("\n", "\n\n", 1), "x.jsonl")) == [
+        ("no header", "label", 1),
+        ("a\tb\n\u2028", "pos", 3),
+        ("c", "0", 4),
+        ("", "true", 5),
+        ("d", "_", 6),
+        ("e", "_", 7),
     ]
 
 

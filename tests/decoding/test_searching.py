@@ -15,6 +15,7 @@ from attention.errors import UserError
 
 BOS, EOS, PAD = 2, 3, 0
 LENGTHS = (4, 1, 6, 0)  # tokens of each source; the last row has none
+CROSS = [name for name in variants.names() if {"cross", "decode"} <= variants.get(name).MODES]
 DECODERS = [name for name in variants.names() if {"causal", "decode"} <= variants.get(name).MODES]
 
 
@@ -42,14 +43,23 @@ WIDE = {"beam_size": 3, "length_penalty": 0.6, "num_best": 2}
 
 
 @functools.cache
-def model_of(decoder: str = "scaled_dot") -> nnx.Module:
-    return make_transformer(decoder=decoder, position="sinusoidal")
+def model_of(decoder: str = "scaled_dot", cross: str = "scaled_dot") -> nnx.Module:
+    return make_transformer(decoder=decoder, cross=cross, position="sinusoidal")
 
 
 @functools.cache
-def shared(decoder: str = "scaled_dot", **how):
+def shared(decoder: str = "scaled_dot", cross: str = "scaled_dot", **how):
     """`found_by`, once: a search takes seconds to compile."""
-    return found_by(model_of(decoder), **how)
+    return found_by(model_of(decoder, cross), **how)
+
+
+def assert_caches_change_nothing(*places: str) -> None:
+    for how in ({}, WIDE):
+        cached, uncached = shared(*places, **how), shared(*places, use_cache=False, **how)
+        np.testing.assert_array_equal(cached.tokens, uncached.tokens)
+        np.testing.assert_array_equal(cached.lengths, uncached.lengths)
+        np.testing.assert_allclose(cached.scores, uncached.scores, rtol=0, atol=2e-5)
+        assert len(np.unique(cached.lengths)) > 1 or cached.lengths.max() == 7
 
 
 @pytest.mark.parametrize(
@@ -61,12 +71,20 @@ def shared(decoder: str = "scaled_dot", **how):
     ],
 )
 def test_caches_change_nothing(name):
-    for how in ({}, WIDE):
-        cached, uncached = shared(name, **how), shared(name, use_cache=False, **how)
-        np.testing.assert_array_equal(cached.tokens, uncached.tokens)
-        np.testing.assert_array_equal(cached.lengths, uncached.lengths)
-        np.testing.assert_allclose(cached.scores, uncached.scores, rtol=0, atol=2e-5)
-        assert len(np.unique(cached.lengths)) > 1 or cached.lengths.max() == 7
+    assert_caches_change_nothing(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CROSS)
+def test_caches_change_nothing_whatever_reads_the_source(name):
+    assert_caches_change_nothing("scaled_dot", name)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_table_of_positions_that_ends_before_is_named(use_cache):
+    model = make_transformer(position="learned", max_length=6)
+    with pytest.raises(UserError, match=r"position 6 is past .* model\.position='learned', 5"):
+        found_by(model, use_cache=use_cache)
 
 
 def test_a_beam_of_one_is_greedy_and_more_beams_find_no_worse():

@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+from flax import nnx
 from support.pairs import pairs, pairs_config
 
 from attention.data.encoded import EncodedSplit
@@ -88,6 +89,31 @@ def test_answers_hold_what_they_are_asked_for(task):
     assert written(None, **alone | {"alignments": True}) == "\n"
     assert written(None, num_best=2, alignments=True) == "1\t0.0000\t\n1\t-inf\t\n"
     assert task.ANSWERED == {"examples": ("hypotheses", "scores")}, "the asked task is another"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"score__tokenizer": "13b"}, r"score\.tokenizer='13b' is not one of .*did you mean '13a'"),
+        ({"decode__length_penalty": 1000.0}, r"decode\.length_penalty is 1000\.0; .*float32"),
+        (
+            {"model__position": "learned", "decode__max_length": 17},
+            r"position 16 is past the last one of model\.position='learned', 15",
+        ),
+    ],
+    ids=str,
+)
+def test_a_search_or_scores_that_cannot_be_are_refused_with_the_model(
+    tmp_path, task, overrides, message
+):
+    task = Task(pairs_config(tmp_path, data__tokenizer="words", **overrides), task.tokenizers)
+    with pytest.raises(UserError, match=message):
+        nnx.eval_shape(lambda: task.make_model(nnx.Rngs(0)))
+
+
+def test_a_reference_is_one_line_whatever_the_text_holds(task):
+    (example,) = examples(("x", "two\ndogs\u2028run  on\x85"))
+    assert task.reference_line(example) == "two dogs run  on"
 
 
 def test_lines_are_encoded_only_where_they_are_drawn_by(task, tmp_path):

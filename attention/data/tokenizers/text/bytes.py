@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from attention.data.tokenizers.sealed import read_sealed, write_sealed
-from attention.data.tokenizers.special import EOS, NUM_SPECIAL
+from attention.data.tokenizers.special import EOS, NUM_SPECIAL, UNK, UNKNOWN_SURFACE
 
 NAME = "bytes"
 NUM_BYTES = 256
@@ -51,8 +51,10 @@ class Tokenizer:
         return data.decode(errors="replace")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the number of each byte of a text, as in <0x41>."""
-        return [f"<0x{i - NUM_SPECIAL:02X}>" for i in map(int, ids)]
+        """Returns the number of each byte, as in <0x41>; "□" for the unknown id, of no byte."""
+        return [
+            UNKNOWN_SURFACE if i == UNK else f"<0x{i - NUM_SPECIAL:02X}>" for i in map(int, ids)
+        ]
 
     def save(self, folder: Path, *, stem: str = "tokenizer") -> None:
         """Writes STEM.json into an existing folder."""

@@ -60,8 +60,10 @@ class Tokenizer:
         for text in texts:
             counts.update(split_words(text.lower() if lowercase else text))
         known = [word for word, count in counts.items() if count >= min_count]
+        if not counts:
+            raise UserError("the texts of the training split are blank: no tokenizer can be made")
         if not known:
-            raise UserError(f"the training split has no word seen data.min_count={min_count} times")
+            raise UserError(f"the training split has no word seen min_count={min_count} times")
         known.sort(key=lambda word: (-counts[word], word))
         return cls(known[: vocab_size - NUM_SPECIAL], lowercase=lowercase)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention.data.tokenizers import text as tokenizers
-from attention.data.tokenizers.special import BOS, EOS, NUM_SPECIAL, PAD, UNK
+from attention.data.tokenizers.special import BOS, EOS, NUM_SPECIAL, PAD, UNK, UNKNOWN_SURFACE
 from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
@@ -64,6 +64,7 @@ def test_ids_and_back(built, name):
 def test_each_id_has_a_piece(built, name, pieces):
     ids = built[name].encode("(a \u00e4")
     assert built[name].pieces(ids) == pieces and len(ids) == len(pieces)
+    assert built[name].pieces([UNK]) == [UNKNOWN_SURFACE]  # which a search may find
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -147,7 +148,7 @@ def test_a_file_of_another_tokenizer_is_refused(built, tmp_path):
 @pytest.mark.parametrize("name", ["characters", "words", "sentencepiece"])
 def test_texts_and_sizes_that_leave_nothing_are_named(name):
     for texts in ([], [""]):
-        with pytest.raises(UserError, match=r"blank|no word"):
+        with pytest.raises(UserError, match="texts of the training split are blank"):
             build(name, texts)
     with pytest.raises(UserError, match=r"data\.vocab_size=4 must be above 4"):
         build(name, vocab_size=4)
