@@ -27,6 +27,7 @@ CHOICES = {
     "model.pooling": ("mean", "max", "first", "attention"),
     "data.pack": ("auto", "always", "never"),
     "data.tag": ("upos", "xpos"),
+    "tracking.backend": ("none", "wandb", "mlflow", "trackio"),
 }
 
 

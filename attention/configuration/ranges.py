@@ -54,6 +54,8 @@ RANGES: dict[str, Range] = {
     "model.word_dropout_rate": _RATE,
     "data.order_seed": _SEED,
     "data.max_length": _COUNT,
+    "data.train_examples": _COUNT,
+    "data.distance": _COUNT,
     "data.min_count": _COUNT,
     # A word that is cut keeps its head and its tail.
     "data.max_word_length": Range("an int of 2 or more", lambda x: x >= 2),
@@ -69,4 +71,6 @@ RANGES: dict[str, Range] = {
     "decode.seed": _SEED,
 }
 # None is a value of these alone.
-MAY_BE_NONE = frozenset({"data.order_seed", *(key for pair in EXCLUSIVE for key in pair)})
+MAY_BE_NONE = frozenset(
+    {"data.order_seed", "data.train_examples", *(key for pair in EXCLUSIVE for key in pair)}
+)

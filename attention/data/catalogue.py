@@ -7,7 +7,7 @@ import json
 import logging
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 
 from attention.cache_directory import cache_directory
 from attention.data.archives import archives_without_tensorflow
-from attention.data.dataset import READ_AHEAD, Dataset, Example, Record, Split
+from attention.data.dataset import READ_AHEAD, Dataset, Example, Record, Selected, Split
 from attention.data.packages import how_to_install
 from attention.data.preparation import (
     Prepared,
@@ -116,27 +116,13 @@ def find_builder(tfds: Any, builder_name: str, *, data_dir: Path, **options: Any
         ) from None
 
 
-class _Selected:
-    """Some records of a data source, by their numbers in it; decoded with their new numbers."""
-
-    def __init__(self, records: Any, numbers: np.ndarray):
-        self._records = records
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitems__(self, keys: Sequence[int], /) -> Sequence[Record]:
-        return self._records.__getitems__(self._numbers[list(keys)].tolist())
-
-
 def _kept(prepared: Prepared, split: str, records: Any) -> Any:
     """Returns the records that belong to one of our splits."""
     path = _numbers_path(prepared.root, split)
     if not path.exists():
         return records
     try:
-        return _Selected(records, np.load(path, allow_pickle=False))
+        return Selected(records, np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError):
         raise UserError(f"prepared data '{prepared.root}' is damaged: remove this folder") from None
 

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
+import numpy as np
+from jaxtyping import Int
+
 from attention.errors import UserError, did_you_mean
 
 Example = dict[str, Any]
@@ -22,6 +25,20 @@ class Records(Protocol):
 
     def __len__(self) -> int: ...
     def __getitems__(self, keys: Sequence[int], /) -> Sequence[Record]: ...
+
+
+class Selected:
+    """Some records of a data source, by their numbers in it."""
+
+    def __init__(self, records: Records, numbers: Int[np.ndarray, " n"]):
+        self._records = records
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitems__(self, keys: Sequence[int], /) -> Sequence[Record]:
+        return self._records.__getitems__(self._numbers[list(keys)].tolist())
 
 
 class Split(Sequence[Example]):
@@ -66,6 +83,16 @@ class Split(Sequence[Example]):
             block = range(start, min(start + READ_AHEAD, len(self)))
             kept = [self._kept.get(i) for i in block]
             yield from self._read(block) if None in kept else kept
+
+    def part(self, numbers: Int[np.ndarray, " n"], *, content_hash: str) -> Split:
+        """Returns a split of the examples with these numbers; they know their lines as before."""
+        counts = {"examples": len(numbers), "skipped_examples": len(self) - len(numbers)}
+
+        def decode(record: Record, index: int) -> Example:
+            return self._decode(record, int(numbers[index]))
+
+        records = Selected(self._records, numbers)
+        return Split(records, decode, content_hash=content_hash, counts=counts)
 
     def _read(self, indices: range) -> list[Example]:
         records = self._records.__getitems__(list(indices))

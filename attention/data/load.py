@@ -8,6 +8,7 @@ from typing import Any
 
 from attention.data import sources
 from attention.data.dataset import Dataset
+from attention.data.subset import with_train_examples
 from attention.data.translation_catalogue import load_translation_catalogue
 from attention.errors import UserError, did_you_mean
 
@@ -20,6 +21,7 @@ def load_dataset(
     task: str,
     paths: Mapping[str, str | None] = NOTHING,
     options: Mapping[str, Any] = NOTHING,
+    train_examples: int | None = None,
 ) -> Dataset:
     """Returns a data set, prepared on first use and read by index from then on.
 
@@ -31,12 +33,20 @@ def load_dataset(
         and data.test_path, or "train_source" to data.train_source_path and so on. The config's
         check refuses them with another data set.
       options: what a data set can be asked for, by key of `data` in the config:
-        "source_language" and "target_language". None stands for its own choice.
+        "source_language" and "target_language", or "distance". None stands for its own choice.
+      train_examples: how many there are to be in the training split; None: all.
 
     Raises:
       UserError: for an unknown name, a data set of another task, an option that means nothing to
-        it, missing or wrong files.
+        it, missing or wrong files, fewer training examples.
     """
+    dataset = _load(name, task=task, paths=paths, options=options)
+    return with_train_examples(dataset, train_examples)
+
+
+def _load(
+    name: str, *, task: str, paths: Mapping[str, str | None], options: Mapping[str, Any]
+) -> Dataset:
     if task == "translation" and "/" in name:
         return load_translation_catalogue(name, options=options)
     allowed = sources.names(task)
@@ -46,4 +56,7 @@ def load_dataset(
             f"data set '{name}' is for {' and '.join(source.TASKS)}, not for {task}"
             f"{did_you_mean(name, allowed)}; dataset= takes: {', '.join(allowed)}"
         )
+    for key, value in options.items():
+        if value is not None and key not in getattr(source, "OPTIONS", ()):
+            raise UserError(f"data.{key}={value!r} means nothing to dataset={name}")
     return source.load(task=task, paths=paths, options=options)

@@ -50,7 +50,7 @@ def load_conllu(name: str, splits: Mapping[str, ConlluFiles], *, version: str) -
         )
         for split, files in splits.items()
     }
-    return load_stored(name, sources, text_keys=LIST_KEYS, version=version, finish=_split_lists)
+    return load_stored(name, sources, text_keys=LIST_KEYS, version=version, finish=split_lists)
 
 
 def read_examples(source: str | Path | IO, *, name: str | None = None) -> list[Example]:
@@ -133,5 +133,6 @@ def _count_sentence(sentence: Sentence, counts: Counter) -> None:
     counts["skipped_empty_nodes"] += sentence.num_empty_nodes
 
 
-def _split_lists(example: Example) -> Example:
+def split_lists(example: Example) -> Example:
+    """Returns an example whose lists were stored with a tab between their words."""
     return example | {key: example[key].split("\t") for key in LIST_KEYS}

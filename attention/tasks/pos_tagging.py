@@ -80,8 +80,8 @@ class Task:
 
     @staticmethod
     def options(config: Any) -> dict[str, Any]:
-        """What the data set is asked for: nothing."""
-        return {}
+        """What the data set is asked for; None is its own choice."""
+        return {"distance": config.data.get("distance")}
 
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:

@@ -1,4 +1,7 @@
-"""Data sets by file name, each with `TASKS` and `load(*, task, paths, options) -> Dataset`."""
+"""Data sets by file name, each with `TASKS` and `load(*, task, paths, options) -> Dataset`.
+
+One that can be asked for something names it in `OPTIONS`: keys of `data` in the config.
+"""
 
 from __future__ import annotations
 

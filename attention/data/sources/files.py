@@ -28,11 +28,7 @@ def load(*, task: str, paths: Mapping[str, str | None], options) -> Dataset:
     Args:
       paths: "train", "dev", "test" to a file; for translation "train_source", "train_target" and
         so on.
-      options: none may be chosen, since the paths say which side is which.
     """
-    for key, value in options.items():
-        if value is not None:
-            raise UserError(f"data.{key}={value!r} means nothing to dataset=files")
     if task == "translation":
         return load_parallel_files("files", _pairs(paths), version=VERSION)
     files = _single(paths)

@@ -20,6 +20,7 @@ from attention.data.translation import Translations, load_unsplit
 from attention.errors import UserError
 
 TASKS = ("translation",)
+OPTIONS = ("source_language", "target_language")
 VERSION = "1"
 PACKAGE = "hsk-sentences-audio"
 FILE = "sentences.json"

@@ -1,6 +1,6 @@
 """Adds the runs of the study's sweep to results.jsonl, and writes the table of README.md.
 
-    python sweep.py --config=configs/pos_variants.py --workdir=sweeps/variants
+    python sweep.py --config=configs/studies/tagging_variants.py --workdir=sweeps/variants
     python docs/results/variants/run.py [--workdir=sweeps/variants]
 
 A run that has its row already stays as it is; what was not run reads "not run" in the table.
@@ -70,7 +70,7 @@ def spread(values: list[float]) -> str:
 
 def table() -> str:
     """The table of the study, best first, and what was not run."""
-    points = load_sweep("configs/pos_variants.py")
+    points = load_sweep("configs/studies/tagging_variants.py")
     by_variant: dict[str, list[dict]] = {}
     for row in rows():
         by_variant.setdefault(row["variant"], []).append(row)

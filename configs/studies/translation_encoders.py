@@ -1,7 +1,7 @@
 """Six mechanisms in the encoder of one small translator, with equal budgets: a study.
 
-    python sweep.py --config=configs/translation_encoders.py --workdir=sweeps/encoders   # all of it
-    python train.py --config=configs/translation_encoders.py:encoder=rnn,dataset=files \
+    python sweep.py --config=configs/studies/translation_encoders.py --workdir=sweeps/encoders
+    python train.py --config=configs/studies/translation_encoders.py:encoder=rnn,dataset=files \
         --workdir=runs/rnn --config.data.train_source_path=train.en …
 
 The recipe is `configs/translation.py`, size small, for 1,500 updates; the decoder and the attention
