@@ -90,7 +90,7 @@ def test_the_table_has_no_way_round():
 
 
 def test_configs_import_little(repository):
-    for file in (repository / "configs").glob("*.py"):
+    for file in (repository / "configs").rglob("*.py"):
         allowed = {"errors", "positions", "variants", "data", "configuration"}
         assert imports(file) <= allowed, file.name
 

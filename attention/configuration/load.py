@@ -130,8 +130,9 @@ def _find(file: str) -> Path:
     for path in (typed.absolute(), _ROOT / typed):
         if path.is_file():
             return path
-    here = sorted((_ROOT / "configs").glob("*.py"))
-    names = [f"configs/{path.name}" for path in here if path.stem not in ("common", "__init__")]
+    here = sorted((_ROOT / "configs").rglob("*.py"))
+    parts = ("common", "parts", "__init__")  # of config files, and none themselves
+    names = [path.relative_to(_ROOT).as_posix() for path in here if path.stem not in parts]
     raise UserError(
         f"no config file '{file}'{did_you_mean(file, names)}; there are {', '.join(names)}"
     )

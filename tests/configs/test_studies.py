@@ -134,3 +134,17 @@ def test_what_long_range_wants_and_has():
     swept = {point["arg"].split("variant=")[1] for point in load_sweep(f"{FOLDER}/long_range.py")}
     assert swept == set(module.WANTED) & set(variants.names())
     assert {"scaled_dot", "sliding_window", "rnn", "cnn"} <= swept
+
+
+@pytest.mark.fast
+def test_recurrent_translators_are_as_large_as_the_transformer():
+    file = f"{FOLDER}/translation_recurrent.py"
+    swept = load_sweep(file)
+    assert swept.budget.solve == "model.dim" and swept.budget.kind == "params"
+    configs = [load_config(f"{file}:{point['arg']}") for point in swept.points]
+    found = [config.model.architecture for config in configs]
+    assert found == ["recurrent"] * 4 + ["transformer"]
+    assert load_config(f"{file}:{swept.budget.like['arg']}") == configs[-1]
+    assert {(c.train_steps, c.batch_tokens, c.decode.beam_size) for c in configs} == {
+        (1500, 4096, 5)
+    }
