@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -91,10 +92,11 @@ class Solver:
             return steps
         if self._budget.kind == "time":
             return steps * self._seconds(config)
-        return self._costs().flops(config, self._tokens(config, steps))
+        return self._costs().flops(config, self._batches(config, steps))
 
-    def _tokens(self, config: Any, steps: int) -> int:
-        return sum(itertools.islice(self._costs().step_tokens(config), steps))
+    def _batches(self, config: Any, steps: int) -> Counter[Any]:
+        """How often each shape of batch comes."""
+        return Counter(itertools.islice(self._costs().shapes(config), steps))
 
     def _seconds(self, config: Any) -> float:
         program = configuration.program_of(config)
@@ -128,15 +130,15 @@ class Solver:
         if self._budget.solve == STEPS:
             return self._neighbouring_steps(point)
         unit, start = _unit_and_start(config, self._budget.solve)
-        tokens = 0
+        batches = Counter()
         if self._budget.kind == "flops":
-            tokens = self._tokens(config, self._costs().total_steps(config))
+            batches = self._batches(config, self._costs().total_steps(config))
 
         def spent(units: int) -> float:
             wide = load_point(self._sweep, {**point, self._budget.solve: units * unit})
             if self._budget.kind == "params":
                 return self._costs().parameters(wide)
-            return self._costs().flops(wide, tokens)
+            return self._costs().flops(wide, batches)
 
         near = bracket(spent, self.reference.amount, start=max(1, start // unit))
         return [Found(found.value * unit, found.amount) for found in near]
@@ -148,11 +150,10 @@ class Solver:
             seconds = self._seconds(config)
             steps = max(1, int(wanted / seconds))
             return [Found(number, number * seconds) for number in (steps, steps + 1)]
-        # Each token costs the same.
-        flops = self._costs().flops(config, 1)
-        before = after = Found(0, 0.0)
-        for tokens in self._costs().step_tokens(config):
-            before, after = after, Found(after.value + 1, after.amount + flops * tokens)
+        before = after = Found(0, 0)
+        for shape in self._costs().shapes(config):
+            flops = self._costs().flops(config, {shape: 1})
+            before, after = after, Found(after.value + 1, after.amount + flops)
             if after.amount >= wanted:
                 break
         return [found for found in (before, after) if found.value]

@@ -37,7 +37,8 @@ def closing_words(setting: Setting, seen: Sequence[Seen]) -> str:
             f"best: trial {top.trial.number}, {standing.metric_name} {standing.metric:.4f} on dev",
             f"  {top.trial.command(directory.as_typed(top.trial))}",
         ]
-    lines += [f"wrote {where}: sweep.json trials.jsonl trials/"]
+    budget = "budget.json " if directory.budget_file.exists() else ""
+    lines += [f"wrote {where}: {budget}sweep.json trials.jsonl trials/"]
     lines += ["next:", f"  python compare.py {where} --out=report"]
     return "\n".join(lines)
 

@@ -38,7 +38,9 @@ class Selection(NamedTuple):
             raise UserError(f"--index={self.index}: expected 0 to {len(numbers) - 1}")
         return [self.index]
 
-    def check(self, sweep: Sweep) -> None:
+    def check(self, sweep: Sweep, *, workers: int = 1) -> None:
+        """Raises UserError for a selection that this sweep cannot have, or no worker."""
+        check_workers(workers)
         if self.trials is not None and self.trials < 1:
             raise UserError(f"--trials={self.trials}: expected 1 or more")
         if self.index is not None and sweep.space is not None:
@@ -48,6 +50,13 @@ class Selection(NamedTuple):
             )
         if self.index is not None and self.trials is not None:
             raise UserError("--index and --trials exclude each other")
+        if sweep.space is None:
+            self.numbers(sweep)
+
+
+def check_workers(number: int) -> None:
+    if number < 1:
+        raise UserError(f"--workers={number}: expected 1 or more")
 
 
 def make_setting(
@@ -92,8 +101,7 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
       Interrupted: after SIGINT or SIGTERM, once running trials are saved.
       Failure: no worker can be started.
     """
-    if workers < 1:
-        raise UserError(f"--workers={workers}: expected 1 or more")
+    check_workers(workers)
     directory = SweepDirectory(setting.workdir)
     directory.create(sweep, storage=_public(setting.storage))
     with directory.lock():  # the first to open an embedded database makes its tables
@@ -160,17 +168,25 @@ def record(scene: Scene, sweep: Sweep, seen: Sequence[Seen]) -> None:
     directory = scene.directory
     points = dict(enumerate(sweep.points)) or {each.trial.number: each.trial.point for each in seen}
     with directory.lock():
-        rows = [row(directory, each.trial, scene.standings.of(each.trial)) for each in seen]
+        standings = [scene.standings.of(each.trial) for each in seen]
+        rows = [
+            row(directory, each.trial, standing, sweep)
+            for each, standing in zip(seen, standings, strict=True)
+        ]
         directory.write_rows(rows, points=points)
 
 
-def row(directory: SweepDirectory, trial: Trial, standing: Standing) -> dict[str, Any]:
+def row(
+    directory: SweepDirectory, trial: Trial, standing: Standing, sweep: Sweep
+) -> dict[str, Any]:
     """A trial as trials.jsonl has it."""
+    budget = {"budget": sweep.budget.kind, "budget_amount": sweep.amount} if sweep.budget else {}
     refused = trial.config_hash is None
     return {
         "trial": trial.number,
         "config_hash": trial.config_hash,
         "overrides": trial.point,
+        **budget,
         "status": standing.status,
         "workdir": None if refused else str(directory.as_typed(trial)),
         "metric": standing.metric,

@@ -1,4 +1,4 @@
-"""Seconds and tokens of training: real work, apart from compilation, evaluation and saving."""
+"""Seconds, tokens and FLOPs of training, apart from compilation, evaluation and saving."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ class Clock:
         self.tokens = int(past.get("tokens", 0))
         self.positions = int(past.get("positions", 0))
         self.steps = int(past.get("steps", 0))
+        # Unknown of a run whose first steps were taken before they were counted.
+        known = "flops" in past or not self.steps
+        self.flops: int | None = int(past.get("flops", 0)) if known else None
 
     @property
     def compile_seconds(self) -> float:
@@ -53,15 +56,18 @@ class Clock:
         yield
         self.wait_seconds += time.perf_counter() - start
 
-    def count(self, *, tokens: int, positions: int) -> None:
-        """Adds one step with so many real tokens in so many positions."""
+    def count(self, *, tokens: int, positions: int, flops: int) -> None:
+        """Adds one step of so many FLOPs, with so many real tokens in so many positions."""
         self.steps += 1
         self.tokens += tokens
         self.positions += positions
+        self.flops = None if self.flops is None else self.flops + flops
 
     def record(self) -> dict[str, float]:
         """What a later sitting needs to go on counting."""
+        known = {} if self.flops is None else {"flops": self.flops}
         return {
+            **known,
             "compile_seconds": self.compile_seconds,
             "train_seconds": self.train_seconds,
             "wait_seconds": self.wait_seconds,

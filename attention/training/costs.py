@@ -11,7 +11,7 @@ import socket
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,15 +21,19 @@ from attention import configuration
 from attention.configuration.overrides import apply_overrides
 from attention.data.dataset import Dataset
 from attention.data.encoded import EncodedEpochs, EncodedSplit
-from attention.data.plan import TrainPlan
-from attention.training import experiment
+from attention.data.pipeline import assemble
+from attention.data.plan import PlannedBatch, TrainPlan
+from attention.training import experiment, flops
+from attention.training.optimizer import make_hyper
 from attention.training.parallel import make_parallel
-from attention.training.peak import matmul_parameters
-from attention.training.result import run_flops
 from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
 from attention.training.shared import Shared
-from attention.training.state import abstract_model, count_parameters
+from attention.training.state import abstract_model, count_parameters, init_state
+from attention.training.step import make_train_step
+
+# Of a batch: rows, positions of a row, and entries of a row where a stream has one an example.
+Shape = tuple[int, int, int]
 
 _LOOK_AHEAD = 200  # steps whose batches say how often each shape comes
 _FEWEST, _MOST, _SECONDS = 5, 50, 0.5  # of a shape, timed after the first
@@ -53,16 +57,23 @@ class Costs:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._data: dict[str, _Data] = {}
+        self._flops: dict[tuple[str, Shape], int] = {}
 
     def parameters(self, config: Any) -> int:
         """The trained numbers of the model: shapes alone, no array is made."""
         return count_parameters(abstract_model(self._task(config).make_model).params)
 
-    def flops(self, config: Any, tokens: float) -> float:
-        """Of training on so many real tokens, as result.json has them."""
-        task = self._task(config)
-        params = abstract_model(task.make_model).params
-        return run_flops(matmul_parameters(params), tokens, task)
+    def flops(self, config: Any, batches: Mapping[Shape, int]) -> int:
+        """Of training on so many batches of each shape, as result.json has them.
+
+        The step is traced once for each shape, and nothing compiled.
+        """
+        config = configuration.choose_implementation(config)
+        program = configuration.program_of(config)
+        for shape in batches:
+            if (program, shape) not in self._flops:
+                self._flops[program, shape] = self._step_flops(config, shape)
+        return sum(self._flops[program, shape] * number for shape, number in batches.items())
 
     def total_steps(self, config: Any) -> int:
         """The steps of a whole run."""
@@ -70,13 +81,17 @@ class Costs:
             return config.train_steps
         return self._plan(config).steps_in_epochs(config.train_epochs)
 
-    def step_tokens(self, config: Any) -> Iterator[int]:
-        """Yields the real tokens of each step; there is no last one where `train_steps` is set."""
-        train, plan = self._train(config), self._plan(config)
-        tokens = _item_tokens(train)
+    def shapes(self, config: Any) -> Iterator[Shape]:
+        """Yields the shape of each step's batch; there is no last one where `train_steps` is set.
+
+        A width of the model changes none of them.
+        """
+        plan = self._plan(config)
         steps = itertools.count() if config.train_steps else range(self.total_steps(config))
-        for step in steps:
-            yield sum(tokens(item) for row in plan.batch(step).rows for item in row)
+        if len(plan.shapes) == 1:
+            shape = _shape(plan.batch(0))
+            return (shape for _ in steps)
+        return (_shape(plan.batch(step)) for step in steps)
 
     def seconds_per_step(self, config: Any) -> float:
         """Measures the compiled step, waited for: the mean over shapes of batches, each with the
@@ -89,15 +104,36 @@ class Costs:
         shared.get("dataset", lambda: data.dataset)
         shared.get("training split", lambda: self._train(config))
         x = experiment.prepare(config, data.run, shared=shared)
-        frequencies = Counter(_shape(x.plan, step) for step in range(_LOOK_AHEAD))
-        seconds: dict[tuple[int, int], float] = {}
+        frequencies = Counter(_shape(x.plan.batch(step)) for step in range(_LOOK_AHEAD))
+        seconds: dict[Shape, float] = {}
         for step, batch in enumerate(x.iterator()):
-            shape = _shape(x.plan, step)
+            shape = _shape(x.plan.batch(step))
             if shape not in seconds:
                 seconds[shape] = _step_seconds(x, batch)
             if len(seconds) == len(frequencies):
                 break
         return sum(seconds[shape] * number for shape, number in frequencies.items()) / _LOOK_AHEAD
+
+    def _step_flops(self, config: Any, shape: Shape) -> int:
+        task = self._task(config)
+        # Without replicas, whatever the config says: what they do again counts once in a run too.
+        parts, optimizer = abstract_model(task.make_model), config.optimizer
+        step = make_train_step(
+            parts.structure,
+            task.loss,
+            schedule=optimizer.schedule,
+            accumulation_steps=optimizer.accumulation_steps,
+        )
+        hyper = make_hyper(config, total_steps=1, warmup_steps=1, rates=parts.rates)
+        state = jax.eval_shape(init_state, parts.params)
+        batch = self._empty_batch(config, task, shape)
+        return flops.count(jax.make_jaxpr(step)(state, batch, hyper)).flops
+
+    def _empty_batch(self, config: Any, task: Any, shape: Shape) -> Any:
+        rows, length, slots = shape
+        template = self._train(config).item(0)
+        planned = PlannedBatch(length, ((),) * rows, slots=slots)
+        return assemble([[]] * rows, planned, task.STREAMS, template=template)
 
     def _of(self, config: Any) -> _Data:
         # Model and numbers leave what is read, and how it is encoded, as it is.
@@ -127,21 +163,8 @@ class Costs:
         return experiment.make_plan(config, self._task(config), self._train(config), parallel, ())
 
 
-def _item_tokens(train: EncodedSplit | EncodedEpochs) -> Callable[[int], int]:
-    """The real tokens of an item, of all streams, by its number in a plan."""
-    if isinstance(train, EncodedSplit):
-        return train.item_lengths.sum(axis=1).tolist().__getitem__
-    number = len(train.item_lengths(0))
-
-    def tokens(item: int) -> int:
-        return int(train.item_lengths(item // number)[item % number].sum())
-
-    return tokens
-
-
-def _shape(plan: TrainPlan, step: int) -> tuple[int, int]:
-    batch = plan.batch(step)
-    return len(batch.rows), batch.length
+def _shape(batch: PlannedBatch) -> Shape:
+    return len(batch.rows), batch.length, batch.slots
 
 
 def _step_seconds(x: experiment.Experiment, batch: Any) -> float:

@@ -157,7 +157,7 @@ class Trainer:
             x.run, total_steps=x.total_steps, resume_step=self.step, tracked=tracked
         )
         self._log_start = self._clock.record()
-        self._pending: tuple[int, Any, int, int] | None = None
+        self._pending: tuple[int, Any, dict[str, int], int] | None = None
 
     def _compile_seconds(self) -> float:
         seconds = self._train_step.compile_seconds + self._predictor.compile_seconds
@@ -234,8 +234,12 @@ class Trainer:
             self._fetch()
             self.step += 1
             ids = [batch[stream.name]["segment_ids"] for stream in self._token_streams]
-            tokens = sum(int(np.count_nonzero(each)) for each in ids)
-            self._pending = (self.step, metrics, tokens, sum(each.size for each in ids))
+            amounts = {
+                "tokens": sum(int(np.count_nonzero(each)) for each in ids),
+                "positions": sum(each.size for each in ids),
+            }
+            flops = self._train_step.flops(placed)
+            self._pending = (self.step, metrics, amounts, flops)
             self._log.progress(self.step)
             if any(self._due(what) for what in self._every) or self._interrupt.requested:
                 self._fetch()
@@ -244,11 +248,11 @@ class Trainer:
         """Waits for the metrics of the step in flight and adds them up."""
         if self._pending is None:
             return
-        step, metrics, tokens, positions = self._pending
+        step, metrics, amounts, flops = self._pending
         self._pending = None
         host = jax.device_get(self._parallel.one_copy(metrics))
-        self._clock.count(tokens=tokens, positions=positions)
-        self._window.add(step, host, tokens=tokens, positions=positions)
+        self._clock.count(**amounts, flops=flops)
+        self._window.add(step, host, **amounts)
 
     def _finish_steps(self) -> None:
         """Waits until the steps taken have ended on the device."""

@@ -10,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from attention.training.parallel import DATA_AXIS, Compiled, Jit
+from attention.training import flops
+from attention.training.parallel import (
+    DATA_AXIS,
+    Compiled,
+    Jit,
+    batch_shape,
+    without_axes,
+)
 from attention.training.step import Batch
 
 
@@ -24,8 +31,11 @@ class MappedStep:
 
     def __init__(self, step: Callable, base: Jit) -> None:
         self._mesh = base.mesh
-        self._with_one_batch = _mapped(step, batch_axis=None)
-        self._with_own_batches = _mapped(step, batch_axis=0)
+        # Under jit of its own, so that its trace is there to be counted.
+        alone = jax.jit(step)
+        self._with_one_batch = _mapped(alone, base.mesh, batch_axis=None)
+        self._with_own_batches = _mapped(alone, base.mesh, batch_axis=0)
+        self._flops: dict[Any, int] = {}
 
     @property
     def compile_seconds(self) -> float:
@@ -34,6 +44,12 @@ class MappedStep:
     @property
     def num_programs(self) -> int:
         return self._with_one_batch.num_programs + self._with_own_batches.num_programs
+
+    def flops(self, batch: Batch) -> int:
+        """The floating-point operations of one run's step with such a batch, as it would take it
+        alone; it has been taken. (At once they may be fewer: what comes from a batch that all
+        share is computed once.)"""
+        return self._flops[batch_shape(batch)]
 
     def __call__(self, states: Any, batches: Sequence[Batch], hypers: Any) -> tuple[Any, Any]:
         """Takes a step of all runs.
@@ -48,12 +64,23 @@ class MappedStep:
         else:
             program, rows = self._with_own_batches, PartitionSpec(None, DATA_AXIS)
             batch = jax.tree.map(lambda *arrays: np.stack(arrays), *batches)
-        return program(states, jax.device_put(batch, NamedSharding(self._mesh, rows)), hypers)
+        placed = jax.device_put(batch, NamedSharding(self._mesh, rows))
+        outcome = program(states, placed, hypers)
+        self._flops[batch_shape(batches[0])] = program.flops(placed)
+        return outcome
 
 
-def _mapped(step: Callable, *, batch_axis: int | None) -> Compiled:
-    mapped = jax.jit(jax.vmap(step, in_axes=(0, batch_axis, 0)), donate_argnums=0)
-    return Compiled(mapped, batch_argument=1)
+def _mapped(alone: Any, mesh: Any, *, batch_axis: int | None) -> Compiled:
+    def count_flops(traced: Any, arguments: tuple[Any, ...]) -> int:
+        del traced
+        axes = (1, 0 if batch_axis is None else 1, 1)
+        # On the same devices, or the step would be traced again.
+        anywhere = NamedSharding(mesh, PartitionSpec())
+        one = [without_axes(*each, anywhere) for each in zip(arguments, axes, strict=True)]
+        return flops.count(alone.trace(*one).jaxpr).flops
+
+    mapped = jax.jit(jax.vmap(alone, in_axes=(0, batch_axis, 0)), donate_argnums=0)
+    return Compiled(mapped, batch_argument=1, count_flops=count_flops)
 
 
 def _all_equal(batches: Sequence[Batch]) -> bool:

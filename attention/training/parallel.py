@@ -13,21 +13,42 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+)
 
 from attention.errors import UserError
+from attention.training import flops
 from attention.training.step import Across
 
 DATA_AXIS = "data"
 
 
-class Compiled:
-    """Compiles ahead of time, once for each shape of batch, and counts the seconds."""
+# From the trace of a program (None where it cannot be had) and its arguments to FLOPs.
+CountFlops = Callable[[Any, tuple[Any, ...]], int]
 
-    def __init__(self, wrapped: Any, *, batch_argument: int) -> None:
+
+class Compiled:
+    """Compiles ahead of time, once for each shape of batch, and counts the seconds.
+
+    Args:
+      wrapped: a function under jit or pmap.
+      batch_argument: which argument the batch is.
+      count_flops: counts a program; None: nobody asks.
+    """
+
+    def __init__(
+        self, wrapped: Any, *, batch_argument: int, count_flops: CountFlops | None = None
+    ) -> None:
         self._wrapped = wrapped
         self._batch_argument = batch_argument
+        self._count_flops = count_flops
         self._programs: dict[Any, Any] = {}
+        self._flops: dict[Any, int] = {}
         self._lock = threading.Lock()  # threads that share it compile once
         self.compile_seconds = 0.0
         self.idle_seconds = 0.0  # it never waits for another run
@@ -43,16 +64,38 @@ class Compiled:
         analyses = [program.memory_analysis() for program in self._programs.values()]
         return max((_bytes(analysis) for analysis in analyses if analysis), default=0)
 
+    def flops(self, batch: Any) -> int:
+        """The floating-point operations of a run's step with such a batch, which has been taken."""
+        return self._flops[batch_shape(batch)]
+
     def __call__(self, *arguments: Any) -> Any:
-        batch = arguments[self._batch_argument]
-        leaves, structure = jax.tree.flatten(batch)
-        shape = (structure, tuple(leaf.shape for leaf in leaves))
+        shape = batch_shape(arguments[self._batch_argument])
         with self._lock:
             if shape not in self._programs:
                 start = time.perf_counter()
-                self._programs[shape] = self._wrapped.lower(*arguments).compile()
+                self._programs[shape] = self._compile(shape, arguments)
                 self.compile_seconds += time.perf_counter() - start
         return self._programs[shape](*arguments)
+
+    def _compile(self, shape: Any, arguments: tuple[Any, ...]) -> Any:
+        # What pmap gives has no `trace`.
+        traced = self._wrapped.trace(*arguments) if hasattr(self._wrapped, "trace") else None
+        if self._count_flops is not None:
+            self._flops[shape] = self._count_flops(traced, arguments)
+        lowered = self._wrapped.lower(*arguments) if traced is None else traced.lower()
+        return lowered.compile()
+
+
+def batch_shape(batch: Any) -> Any:
+    """What a batch has its own program for."""
+    leaves, structure = jax.tree.flatten(batch)
+    return structure, tuple(leaf.shape for leaf in leaves)
+
+
+def flops_of_trace(traced: Any, arguments: tuple[Any, ...]) -> int:
+    """The count of a program under jit, whose shapes are those of all devices together."""
+    del arguments
+    return flops.count(traced.jaxpr).flops
 
 
 def _bytes(analysis: Any) -> int:
@@ -104,7 +147,7 @@ class Jit:
             out_shardings=self.replicated,
             donate_argnums=0,
         )
-        return Compiled(with_shardings, batch_argument=1)
+        return Compiled(with_shardings, batch_argument=1, count_flops=flops_of_trace)
 
     def predict_step(self, step: Callable) -> Compiled:
         """Wraps `(params, batch, rates) -> outputs`."""
@@ -162,7 +205,30 @@ class Pmap:
     def train_step(self, step: Callable) -> Compiled:
         """Wraps the training step; sums cross the devices inside it."""
         wrapped = jax.pmap(step, axis_name=DATA_AXIS, donate_argnums=0)
-        return Compiled(wrapped, batch_argument=1)
+
+        def count_flops(traced: Any, arguments: tuple[Any, ...]) -> int:
+            del traced
+            return self._flops(step, *arguments)
+
+        return Compiled(wrapped, batch_argument=1, count_flops=count_flops)
+
+    def _flops(self, step: Callable, state: Any, batch: Any, hyper: Any) -> int:
+        """The count of the step as one device would take it with all rows: what every replica does
+        again, such as the update, counts once, as it does in a run under jit."""
+
+        def all_rows(blocks: Any) -> jax.ShapeDtypeStruct:
+            rows = self.num_devices * blocks.shape[1]
+            return jax.ShapeDtypeStruct((rows, *blocks.shape[2:]), blocks.dtype)
+
+        # Around the names of axes that the step sums over.
+        mesh = AbstractMesh((1,), (DATA_AXIS,), axis_types=(AxisType.Auto,))
+        everywhere = PartitionSpec()
+        alone = jax.shard_map(
+            step, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
+        )
+        state, hyper = without_axes((state, hyper), 1)
+        jaxpr = jax.make_jaxpr(alone)(state, jax.tree.map(all_rows, batch), hyper)
+        return flops.count(jaxpr).flops
 
     def predict_step(self, step: Callable) -> Compiled:
         """Wraps `(params, batch, rates) -> outputs`."""
@@ -187,6 +253,13 @@ def make_parallel(parallelism: str) -> Parallel:
     if parallelism not in kinds:
         raise UserError(f"parallelism is '{parallelism}'; allowed: {', '.join(kinds)}")
     return kinds[parallelism]()
+
+
+def without_axes(tree: Any, number: int, sharding: Any = None) -> Any:
+    """Shapes and types of a tree's entries without their first axes, those of devices or runs."""
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape[number:], x.dtype, sharding=sharding), tree
+    )
 
 
 def _abstract(tree: Any, sharding: Any) -> Any:

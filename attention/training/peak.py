@@ -57,12 +57,12 @@ def matmul_parameters(params: Any) -> int:
     return sum(leaf.size for path, leaf in leaves if _name(path) == "kernel")
 
 
-def training_flops(matmul_params: int, tokens: float) -> float:
-    """Returns the floating-point operations of training on `tokens` real tokens.
+def model_flops(matmul_params: int, tokens: float) -> float:
+    """Returns the operations that training on `tokens` real tokens needs for the parameters alone.
 
     A parameter is multiplied and added once forward and twice backward: 6 · parameters · tokens
-    (Kaplan et al. 2020, arXiv:2001.08361, section 2.1). Attention itself, which depends on the
-    variant and the length, is left out.
+    (Kaplan et al. 2020, arXiv:2001.08361, section 2.1). What is done to compute attention, padding
+    or a value again is left out: `flops.count` has all of it.
     """
     return 6 * matmul_params * tokens
 

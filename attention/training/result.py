@@ -18,9 +18,9 @@ from attention.training.evaluate import Evaluation, Evaluator
 from attention.training.experiment import Experiment, hash_of
 from attention.training.peak import (
     matmul_parameters,
+    model_flops,
     peak_flops,
     peak_memory_bytes,
-    training_flops,
 )
 from attention.training.run_directory import RunDirectory
 from attention.training.state import count_parameters
@@ -89,10 +89,10 @@ class Record:
         }
 
     def _utilization(self, tokens_per_second: float) -> float:
-        return self._flops(tokens_per_second) / peak_flops(self._x.config.dtype)
-
-    def _flops(self, tokens: float) -> float:
-        return run_flops(self._matmul_parameters, tokens, self._x.task)
+        # Of several streams each parameter multiplies one: source or target, of about equal length.
+        streams = len(token_streams(self._x.task.STREAMS))
+        needed = model_flops(self._matmul_parameters, tokens_per_second) / streams
+        return needed / peak_flops(self._x.config.dtype)
 
     def write(
         self,
@@ -124,7 +124,7 @@ class Record:
             "step": step,
             "num_params": count_parameters(x.parts.params),
             "stopped_early": self.stopped_early and step < x.total_steps,
-            "flops": round(self._flops(clock.tokens)),
+            "flops": clock.flops,
             "best_step": None if self.best_step is None else best_step or self.best_step,
             "eval": self._scores(final.get("dev", {})),
             "test": self._scores(final.get("test", {})),
@@ -160,12 +160,6 @@ class Record:
 
     def _scores(self, metrics: Mapping[str, float]) -> dict[str, float] | None:
         return {name: metrics[name] for name in self._x.task.METRICS if name in metrics} or None
-
-
-def run_flops(matmul_params: int, tokens: float, task: Any) -> float:
-    """The floating-point operations of training on so many real tokens, of all streams together."""
-    # Of several streams each parameter multiplies one: source or target, of about equal length.
-    return training_flops(matmul_params, tokens) / len(token_streams(task.STREAMS))
 
 
 def variant_name(config: Any) -> str | None:

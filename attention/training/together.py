@@ -69,6 +69,11 @@ class Together:
     def compile_seconds(self) -> float:
         return self._step.compile_seconds if self._step else 0.0
 
+    def flops(self, batch: Batch) -> int:
+        """The floating-point operations of one run's step with such a batch."""
+        assert self._step is not None
+        return self._step.flops(batch)
+
     def step(self, index: int, state: Any, batch: Batch, hyper: Hyper) -> tuple[Share, Metrics]:
         """Waits until every run is there, and returns this one's part of what comes out.
 
@@ -233,6 +238,10 @@ class _Meeting:
     def idle_seconds(self) -> float:
         """Seconds spent waiting for the other runs."""
         return self._together.idle_seconds[self._index]
+
+    def flops(self, batch: Batch) -> int:
+        """The floating-point operations of a step with such a batch, which has been taken."""
+        return self._together.flops(batch)
 
     def __call__(self, state: Any, batch: Batch, hyper: Hyper) -> tuple[Share, Metrics]:
         return self._together.step(self._index, state, batch, hyper)

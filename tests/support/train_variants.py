@@ -34,6 +34,7 @@ def main(folder: Path, specs: list[str]) -> None:
             "eval": result["eval"],
             "test": result["test"],
             "num_devices": result["num_devices"],
+            "flops": result["flops"],
         }
     print(json.dumps(results))
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from attention.errors import UserError
 from attention.sweeping import budget, budget_process
+from attention.sweeping.closing import closing_words
 from attention.sweeping.plan import Sweep, plan, read_sweep
 from attention.sweeping.sweep import Selection, make_setting, run_sweep
 from attention.training import costs as training_costs
@@ -44,7 +45,7 @@ def sweep():
     return BODY
 """
 VARIANTS = "grid({'model.own': (0, 300), 'arg.seed': (0, 1)})"
-TOKENS = (3, 5, 4)  # of the steps, again and again
+TOKENS = (3, 5, 4)  # of the batches, again and again: their shapes
 
 
 class FakeCosts:
@@ -57,13 +58,15 @@ class FakeCosts:
         self.asked["parameters"] += 1
         return config.model.own + 10 * config.model.mlp_dim
 
-    def flops(self, config: Any, tokens: float) -> float:
+    def flops(self, config: Any, batches: Mapping[int, int]) -> int:
+        self.asked["flops"] += 1
+        tokens = sum(shape * number for shape, number in batches.items())
         return 6 * (config.model.own + 10 * config.model.mlp_dim) * tokens
 
     def total_steps(self, config: Any) -> int:
         return config.train_steps or int(50 * config.train_epochs)
 
-    def step_tokens(self, config: Any) -> Iterator[int]:
+    def shapes(self, config: Any) -> Iterator[int]:
         endless = itertools.cycle(TOKENS)
         return (
             endless if config.train_steps else itertools.islice(endless, self.total_steps(config))
@@ -293,6 +296,9 @@ def test_the_sweep_directory_tells_what_was_solved(
     assert written["budget_amount"] == 1000
     rows = [json.loads(line) for line in (workdir / "trials.jsonl").read_text().splitlines()]
     assert [row["overrides"]["model.mlp_dim"] for row in rows] == [100, 100, 70, 70]
+    assert {(row["budget"], row["budget_amount"]) for row in rows} == {("params", 1000)}
+    setting = make_setting(read_sweep(spec, ()), workdir, Selection())
+    assert f"wrote {workdir}: budget.json sweep.json" in closing_words(setting, seen)
     assert len(run_with(None, spec, workdir)) == 4
     with pytest.raises(UserError, match="holds a sweep with budget="):
         run_with("flops", spec, workdir)
@@ -312,3 +318,12 @@ def test_equal_steps_are_planned_without_jax(tmp_path: Path) -> None:
     words = [sys.executable, "-c", PLAN, write(tmp_path, VARIANTS), str(tmp_path / "s")]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=REPOSITORY)
     assert done.stdout.split() == ["False"], done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--index=4", "--trials=0", "--workers=0"])
+def test_a_wrong_number_is_told_before_anything_is_solved(tmp_path: Path, flag: str) -> None:
+    spec = write(tmp_path, f"budgeted({VARIANTS}, budget='params')")
+    words = [sys.executable, "sweep.py", f"--config={spec}", f"--workdir={tmp_path}/s", flag]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert done.returncode == 2 and flag in done.stderr and "expected" in done.stderr
+    assert "solving" not in done.stderr and not (tmp_path / "s").exists()

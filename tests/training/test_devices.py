@@ -79,6 +79,12 @@ def test_pmap_over_eight_devices_gives_the_losses_of_one(on_one, on_eight):
     )
 
 
+@pytest.mark.parametrize("name", ["plain", "pmap"])
+def test_flops_are_those_of_the_run_and_not_of_the_devices(on_one, on_eight, name):
+    assert on_eight[name]["flops"] == on_one["plain"]["flops"] > 0
+    assert on_eight["accumulated"]["flops"] == on_eight["accumulated_pmap"]["flops"]
+
+
 @pytest.mark.parametrize("name", ["accumulated", "accumulated_pmap"])
 def test_accumulated_over_eight_devices_is_the_whole_batch_on_one(on_one, on_eight, name):
     """Sixteen rows at once, or one a device, twice: the same batches, so the same run."""

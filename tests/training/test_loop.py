@@ -114,12 +114,13 @@ def test_a_stopped_run_goes_on_bit_for_bit(whole_run, tmp_path, monkeypatch, ste
 def test_a_log_line_over_several_steps_is_the_same_after_a_resume(tmp_path, monkeypatch):
     data = tmp_path / "data"
     config = small_config(data, log_every_steps=5)
-    loop.train(config, str(tmp_path / "whole"))
+    whole = loop.train(config, str(tmp_path / "whole"))
     with monkeypatch.context() as patch:
         stop_at(patch, 7)
         with pytest.raises(Interrupted):
             loop.train(config, str(tmp_path / "broken"))
-    loop.train(config, str(tmp_path / "broken"))
+    broken = loop.train(config, str(tmp_path / "broken"))
+    assert broken["flops"] == whole["flops"] > 0
     assert metrics_rows(tmp_path / "broken") == metrics_rows(tmp_path / "whole")
 
 
@@ -243,5 +244,7 @@ def test_more_epochs_of_a_finished_run_lose_no_sentence(tmp_path):
     longer = small_config(tmp_path / "data", train_epochs=3.0, **options)
     result = loop.train(longer, str(tmp_path / "run"))
     whole = loop.train(longer, str(tmp_path / "whole"))
-    # Six operations for each parameter and word: the same number of words.
-    assert result["flops"] == whole["flops"]
+    words, expected = (
+        round(each["tokens_per_second"] * each["train_seconds"]) for each in (result, whole)
+    )
+    assert words == expected

@@ -32,9 +32,9 @@ def test_matmul_parameters_are_the_kernels():
     assert peak.matmul_parameters(jax.eval_shape(lambda: params)) == expected
 
 
-def test_training_flops_by_hand():
+def test_model_flops_by_hand():
     # 2 operations (multiply, add) for each parameter and token, forward and twice backward.
-    assert peak.training_flops(11, 13) == 2 * 11 * 13 * 3
+    assert peak.model_flops(11, 13) == 2 * 11 * 13 * 3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

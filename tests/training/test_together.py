@@ -72,6 +72,7 @@ def test_each_run_is_what_it_is_alone(alone, tmp_path):
         assert outcome.error is None
         assert close(losses(tmp_path / f"run{index}"), expected[index])
         assert outcome.result["status"] == "complete"
+        assert outcome.result["flops"] == results[index]["flops"] > 0
         assert outcome.result["eval"]["loss"] == pytest.approx(results[index]["eval"]["loss"], 1e-3)
         step = outcome.result["best_step"]
         ours = saved_arrays(tmp_path / f"run{index}", step)
