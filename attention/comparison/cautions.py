@@ -34,7 +34,9 @@ def find(
     for members in panels.values():
         rows = [chosen.row for chosen in members]
         where = f"{panel_name(rows[0])}: " if len(panels) > 1 else ""
+        lines += [f"{where}{line}" for line in _about_data(members)]
         lines += [f"{where}{line}" for line in _about(rows, baseline)]
+        lines += [f"{where}{line}" for line in _about_ends(members)]
         lines += [f"{where}{line}" for line in _about_software(members)]
         lines += [f"{where}{line}" for line in _about_many_rows(members)]
     if no_examples:
@@ -110,8 +112,8 @@ def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
     if few:
         n = min(few)
         yield (
-            f"{n} seeds: bootstrap intervals are too narrow (see the t interval), and the "
-            f"exact sign-flip test cannot give p below {2.0 ** (1 - n):g}"
+            f"{n} seeds: bootstrap intervals are too narrow (table.csv has the t interval), and "
+            f"the exact sign-flip test cannot give p below {2.0 ** (1 - n):g}"
         )
     uneven = {row.name: row.n_seeds for row in rows}
     if len(set(uneven.values())) > 1:
@@ -130,6 +132,40 @@ def _about_baselines(rows: Sequence[Row]) -> Iterator[str]:
     welch = [row.name for row in rows if row.n_pairs == 0]
     if welch:
         yield f"{', '.join(welch)}: seeds are not those of the baseline, so were not paired"
+
+
+def _about_data(members: Sequence[Chosen]) -> Iterator[str]:
+    data: dict[str, list[str]] = {}
+    for chosen in members:
+        for run in chosen.setting.runs.values():
+            data.setdefault(str(run.result.get("data_hash"))[:12], []).append(chosen.row.name)
+    if len(data) > 1:
+        listed = "; ".join(f"{_some(list(dict.fromkeys(of)))} on {h}" for h, of in data.items())
+        yield f"rows were trained on different data (data_hash): {listed}"
+
+
+def _about_ends(members: Sequence[Chosen]) -> Iterator[str]:
+    """Where more tuning, or longer training, might have changed a score."""
+    at_ends: dict[tuple[str, str], list[str]] = {}
+    for chosen in members:
+        for key, value in chosen.setting.tuned:
+            values = [dict(setting.tuned).get(key) for setting in chosen.settings]
+            tried = {each for each in values if isinstance(each, int | float)}
+            if value in tried and value in (min(tried), max(tried)):
+                end = "lowest" if value == min(tried) else "highest"
+                at_ends.setdefault((key, end), []).append(chosen.row.name)
+    for (key, end), names in at_ends.items():
+        yield f"the best {key} is the {end} that was tried, and a better one may lie beyond: " + (
+            _some(names)
+        )
+    still = [
+        chosen.row.name
+        for chosen in members
+        if all(run.result.get("best_step") == run.result.get("step")
+               for run in chosen.setting.runs.values())
+    ]  # fmt: skip
+    if still:
+        yield f"still best at the last step, so perhaps not yet at their best: {_some(still)}"
 
 
 def _about_software(members: Sequence[Chosen]) -> Iterator[str]:

@@ -83,6 +83,17 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
                 lambda row: row.verdict or formats.DASH,
             )
         )
+    if any(row.difference_low is not None for row in rows):
+        found.append(
+            Column(
+                "95 % of difference",
+                "its bootstrap interval, over seeds and test examples",
+                lambda row: formats.signed_interval(
+                    row.difference_low, row.difference_high, metric
+                ),
+                lambda row: row.difference_low,
+            )
+        )
     return found
 
 

@@ -55,6 +55,13 @@ def signed(value: float | None, metric: str) -> str:
     return f"{value * scale_of(metric):+.{digits_of(metric)}f}".replace("-", "−")
 
 
+def signed_interval(low: float | None, high: float | None, metric: str) -> str:
+    """The interval of a difference."""
+    if low is None or high is None:
+        return DASH
+    return f"{signed(low, metric)} to {signed(high, metric)}"
+
+
 def p_text(p: float | None) -> str:
     """A p-value; small ones as a bound."""
     if p is None:

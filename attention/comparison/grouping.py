@@ -29,6 +29,8 @@ _SEEDS = ("seed", "data.order_seed")
 _NAMED = ("task", "dataset", "size", "data.source_language", "data.target_language")
 # Each value is other data, also to be scored on, under one name.
 _OTHER_DATA = ("data.distance",)
+# Each value is other data, if only to be trained on: no variant is compared with one that had more.
+_PANELS = (*_OTHER_DATA, "data.train_examples")
 _VARIANTS = ("model.attention.", "model.decoder_attention.", "model.cross_attention.")
 
 Items = tuple[tuple[str, Any], ...]
@@ -151,8 +153,9 @@ def check_keys(runs: Sequence[Run], keys: Keys) -> None:
 def _set_apart(groups: list[Group]) -> None:
     """Fills in what distinguishes rows of one variant, and which of it makes panels.
 
-    A key with at least two values that two variants share (sizes of a training set) makes a panel
-    of each value; one that varies within a variant alone (its window) only labels its rows.
+    A key with at least two values that two variants share (a number of layers), or that says which
+    data there are (the size of the training set), makes a panel of each value; one that varies
+    within a variant alone (its window) only labels its rows.
     """
     bases: dict[Any, dict[str, list[Group]]] = {}
     for group in groups:
@@ -160,7 +163,7 @@ def _set_apart(groups: list[Group]) -> None:
         variants.setdefault(group.variant, []).append(group)
     for variants in bases.values():
         every = [group.setting for members in variants.values() for group in members]
-        apart = _common_keys(list(variants.values())) | (differing(every) & set(_OTHER_DATA))
+        apart = _common_keys(list(variants.values())) | (differing(every) & set(_PANELS))
         for members in variants.values():
             shown = differing([group.setting for group in members])
             for group in members:

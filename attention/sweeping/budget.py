@@ -159,6 +159,12 @@ def _with_solutions(sweep: Sweep, book: Book, errors: dict[str, str]) -> Sweep:
         points.append({**point, **kept})
     for line in _told(sweep, book, [solved.get(identity(point)) for point in sweep.points]):
         log.info("%s", line)
+    if len(book.solved) == 1 and book.solved[0].amount == book.reference.amount:
+        log.warning(
+            "budget=%s makes nothing equal here: all points spend what the reference does. What is "
+            "compared has to be in one sweep(), or name the reference there: budgeted(…, like=…)",
+            sweep.budget.kind,
+        )
     return dataclasses.replace(
         sweep, points=tuple(points), amount=book.reference.amount, refused=refused
     )

@@ -384,3 +384,34 @@ def test_pareto_rows_are_beaten_by_none_in_score_and_time(tmp_path):
     assert {n: r.pareto_time for n, r in rows_of(tmp_path).items()} == {
         "cnn": True, "rnn": False, "dot": True,
     }  # fmt: skip
+
+
+def cautions_of(folder) -> str:
+    return "\n".join(compare([str(folder)], Options()).cautions)
+
+
+def test_other_training_data_part_the_panels_or_are_said(tmp_path):
+    write_run(tmp_path / "a", data__train_examples=64, result={"data_hash": "few"})
+    write_run(tmp_path / "b", variant="cnn", result={"data_hash": "all"})
+    assert len(compare([str(tmp_path)], Options()).panels()) == 2
+    write_run(tmp_path / "c", variant="rnn", result={"data_hash": "few"})
+    found = compare([str(tmp_path / "b"), str(tmp_path / "c")], Options())
+    assert "trained on different data (data_hash): cnn on all; rnn on few" in found.cautions[0]
+
+
+def test_the_best_at_an_end_of_what_was_tried_is_said(tmp_path):
+    for number, (rate, dev) in enumerate(((1e-3, 0.7), (2e-3, 0.8), (4e-3, 0.75))):
+        write_run(tmp_path / str(number), optimizer__learning_rate=rate, dev=dev)
+    assert "may lie beyond" not in cautions_of(tmp_path)
+    write_run(tmp_path / "3", optimizer__learning_rate=8e-3, dev=0.9)
+    assert (
+        "the best optimizer.learning_rate is the highest that was tried, and a better one may lie "
+        "beyond: scaled_dot" in cautions_of(tmp_path)
+    )
+
+
+def test_a_score_still_rising_at_the_end_is_said(tmp_path):
+    write_run(tmp_path / "a", seed=0, result={"step": 100, "best_step": 100})
+    assert "still best at the last step" in cautions_of(tmp_path)
+    write_run(tmp_path / "b", seed=1, result={"step": 100, "best_step": 80})
+    assert "still best at the last step" not in cautions_of(tmp_path)

@@ -104,6 +104,15 @@ def solved(sweep: Sweep) -> list[Any]:
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(("points", "warns"), [("[{'seed': 1}]", True), (VARIANTS, False)])
+def test_a_budget_of_one_shape_is_said_to_change_nothing(
+    tmp_path: Path, costs: FakeCosts, caplog: pytest.LogCaptureFixture, points: str, warns: bool
+) -> None:
+    budget.solve_budget(read_sweep(write(tmp_path, points), (), "params"), tmp_path / "s")
+    assert ("makes nothing equal here" in caplog.text) == warns
+
+
+@pytest.mark.fast
 def test_parameters_are_equal_and_each_shape_is_solved_once(
     tmp_path: Path, costs: FakeCosts
 ) -> None:
