@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,7 @@ from flax import nnx
 
 from attention import variants
 from attention.configuration.attention_sections import looks_back, own_options
+from attention.configuration.points import Point, grid
 from attention.errors import UserError
 
 SEEDS = (0, 1, 2)
@@ -35,6 +36,13 @@ def set_options(section: Any, options: Mapping[str, Mapping[str, Any]] = OPTIONS
     """Sets in a section of attention what `options` has for its variant."""
     for name, value in options.get(section.variant, {}).items():
         section[name] = value
+
+
+def each_variant(names: Sequence[str], learning_rates: Sequence[float]) -> list[Point]:
+    """Returns each variant with each learning rate and seed; those of one share its program."""
+    return grid(
+        {"arg.variant": names, "optimizer.learning_rate": learning_rates, "arg.seed": SEEDS}
+    )
 
 
 def equal_mlp_dim(config: Any, *places: str) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from attention.configuration.points import Point, grid
+from attention.configuration.points import Point
 from configs import common, sentiment
 
 VARIANTS = (
@@ -54,10 +54,4 @@ def sweep() -> list[Point]:
     """Returns each variant with each learning rate and seed; those of one share its program."""
     from configs.studies import parts
 
-    return grid(
-        {
-            "arg.variant": VARIANTS,
-            "optimizer.learning_rate": LEARNING_RATES,
-            "arg.seed": parts.SEEDS,
-        }
-    )
+    return parts.each_variant(VARIANTS, LEARNING_RATES)

@@ -19,7 +19,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from attention.configuration.points import Point, grid
+from attention.configuration.points import Point
 from configs import common, pos_tagging
 
 LEARNING_RATES = (2e-3, 5e-3)
@@ -50,10 +50,4 @@ def sweep() -> list[Point]:
     """Returns every variant with each learning rate and seed; those of one share its program."""
     from configs.studies import parts
 
-    return grid(
-        {
-            "arg.variant": parts.encoders(),
-            "optimizer.learning_rate": LEARNING_RATES,
-            "arg.seed": parts.SEEDS,
-        }
-    )
+    return parts.each_variant(parts.encoders(), LEARNING_RATES)
