@@ -14,7 +14,7 @@ from attention.comparison.resampling import bootstrap_seeds
 from attention.comparison.runs import COMPLETE, UNFINISHED, Run
 from attention.comparison.statistics import Interval, standard_deviation, t_interval
 
-COSTS = ("flops", "tokens_per_second", "peak_memory_bytes", "compile_seconds", "train_seconds")
+COSTS = ("flops", "tokens_per_second", "peak_memory_bytes", "train_seconds")
 LOWER_IS_BETTER = ("loss",)
 
 
@@ -31,7 +31,8 @@ class Setting:
 class Row:
     """One variant in one setting: the names of the fields are those of table.json.
 
-    Scores are those of the metric on the split; costs are means over the runs. `p_value` and the
+    Scores are those of the metric on the split; costs are means over the runs, but for the time of
+    compilation, which is the most of any trial. `p_value` and the
     fields after `baseline` are filled in by `attention.comparison.testing`.
     """
 
@@ -211,6 +212,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         num_params=mean_of(runs, "num_params"),
         steps=mean_of(runs, "step"),
         **costs,
+        compile_seconds=_most_of(group.runs, "compile_seconds"),
         n_trials=len(group.runs),
         n_settings=n_settings,
         device_kind=_all_of(runs, "device_kind"),
@@ -242,6 +244,12 @@ def mean_of(runs: Sequence[Run], key: str) -> float | None:
     if len(numbers) < len(values):
         return None
     return numbers[0] if len(set(numbers)) == 1 else float(np.mean(numbers))
+
+
+def _most_of(runs: Sequence[Run], key: str) -> float | None:
+    """The largest number: of trials that share a program, the first alone has compiled it."""
+    values = [run.result.get(key) for run in runs]
+    return max((value for value in values if isinstance(value, int | float)), default=None)
 
 
 def _all_of(runs: Sequence[Run], key: str) -> str:

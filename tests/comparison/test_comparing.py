@@ -415,3 +415,13 @@ def test_a_score_still_rising_at_the_end_is_said(tmp_path):
     assert "still best at the last step" in cautions_of(tmp_path)
     write_run(tmp_path / "b", seed=1, result={"step": 100, "best_step": 80})
     assert "still best at the last step" not in cautions_of(tmp_path)
+
+
+def test_compilation_is_that_of_the_trial_that_compiled(tmp_path):
+    for number, (seconds, dev) in enumerate(((7.0, 0.5), (0.0, 0.9))):
+        write_run(
+            tmp_path / str(number), optimizer__learning_rate=float(number + 1), dev=dev,
+            result={"compile_seconds": seconds},
+        )  # fmt: skip
+    (row,) = rows_of(tmp_path).values()
+    assert row.tuned == "learning_rate=2" and row.compile_seconds == 7.0
