@@ -24,14 +24,14 @@ TUNED = (
     *("optimizer.*", "label_smoothing", "*dropout_rate", "data.subword_regularisation"),
     *("batch_size", "batch_tokens"),
 )
-_SEEDS = ("seed", "data.order_seed")
+REPLICATION = ("seed", "data.order_seed")
 # Said by the columns of every row, so not part of its setting.
 _NAMED = ("task", "dataset", "size", "data.source_language", "data.target_language")
 # Each value is other data, also to be scored on, under one name.
 _OTHER_DATA = ("data.distance",)
 # Each value is other data, if only to be trained on: no variant is compared with one that had more.
 _PANELS = (*_OTHER_DATA, "data.train_examples")
-_VARIANTS = ("model.attention.", "model.decoder_attention.", "model.cross_attention.")
+VARIANTS = ("model.attention.", "model.decoder_attention.", "model.cross_attention.")
 
 Items = tuple[tuple[str, Any], ...]
 
@@ -68,7 +68,7 @@ class Keys:
 
     def is_setting(self, key: str) -> bool:
         """Whether each value has its own rows."""
-        return in_hash(key) and key not in (*_SEEDS, *_NAMED) and not self.is_tuned(key)
+        return in_hash(key) and key not in (*REPLICATION, *_NAMED) and not self.is_tuned(key)
 
 
 @dataclasses.dataclass
@@ -177,7 +177,7 @@ def _common_keys(variants: Sequence[Sequence[Group]]) -> set[str]:
         own: dict[str, set[Any]] = {}
         for group in members:
             for key, value in group.setting:
-                if not key.startswith(_VARIANTS):
+                if not key.startswith(VARIANTS):
                     own.setdefault(key, set()).add(value)
         values.append(own)
     pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]

@@ -14,6 +14,7 @@ from attention.comparison.comparing import Comparison
 from attention.comparison.page_style import SCRIPT, STYLE
 from attention.comparison.plots import INK, Plot
 from attention.comparison.rows import Chosen, Row
+from attention.comparison.shared import differences, shared_settings
 from attention.comparison.tables import left_out
 
 Drawn = Mapping[tuple[str, ...], Sequence[Plot]]
@@ -80,6 +81,12 @@ def _panel(members: Sequence[Chosen], plots: Sequence[Plot]) -> Iterator[str]:
     yield "<details><summary>What the columns mean</summary><dl>"
     yield from (f"<dt>{escape(c.head)}</dt><dd>{escape(c.meaning)}</dd>" for c in every)
     yield "</dl></details>"
+    if apart := differences(members):
+        yield "<p>Besides the mechanism and its options, the rows differ in:</p>"
+        yield from _items(apart)
+    same = shared_settings(members)
+    yield f"<details><summary>What all rows share ({len(same)} keys of the config)</summary>"
+    yield f"<p>{escape(', '.join(same))}</p></details>"
     yield from _figures(plots)
     yield "</section>"
 

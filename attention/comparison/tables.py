@@ -14,6 +14,7 @@ from attention.comparison.cautions import panel_name
 from attention.comparison.columns import Column, columns
 from attention.comparison.comparing import Comparison
 from attention.comparison.rows import Row
+from attention.comparison.shared import differences
 
 _MOST = 12  # lines about runs left out, on a terminal
 _TEX_COLUMNS = ("n", "95 % interval", "p seeds", "p examples", "params", "train time", "FLOPs")
@@ -87,6 +88,9 @@ def markdown(comparison: Comparison) -> str:
             *(_pipes([_plain_markdown(c.cell(row)) for c in every]) for row in rows),
         ]
         parts.append("\n".join(table))
+        if apart := differences(members):
+            parts.append("Besides the mechanism and its options, the rows differ in:")
+            parts.append("\n".join(f"- {_plain_markdown(line)}" for line in apart))
     if comparison.cautions:
         parts.append("\n".join(f"- {_plain_markdown(line)}" for line in comparison.cautions))
     lines = [_plain_markdown(line.strip()) for line in left_out(comparison)]
