@@ -78,7 +78,7 @@ def test_a_dry_run_lists_every_trial_and_makes_nothing(tmp_path: Path) -> None:
     assert len(lines) == 24 and not (tmp_path / "s").exists()
     assert lines[0].endswith(
         f"--workdir={tmp_path}/s/trials/{lines[0].split()[1]} --config.train_steps=5 "
-        "--config.optimizer.learning_rate=0.0001"
+        "--config.optimizer.learning_rate=0.002"
     )
     assert f"--config={SPEC}:size=tiny,seed=0" in lines[0]
     assert len({line.split()[1] for line in lines}) == 24
