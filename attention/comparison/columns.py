@@ -18,16 +18,47 @@ class Column(NamedTuple):
     number: Callable[[Row], float | None] | None = None  # None: text
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns for rows that share a metric and a baseline, the most important first."""
-    metric, split = rows[0].metric, rows[0].split
+class Columns(NamedTuple):
+    """What is told of rows: two tables beside the column of names, the most important first.
+
+    Attributes:
+      name: of the row.
+      scores: the score, its tests.
+      costs: what was spent, how it was tuned, and where it ran.
+      same: costs with one value in all of several rows, as "steps 400".
+    """
+
+    name: Column
+    scores: list[Column]
+    costs: list[Column]
+    same: list[str]
+
+
+def columns(rows: Sequence[Row]) -> Columns:
+    """The columns for rows that share a metric and a baseline."""
     tested = any(row.difference is not None for row in rows)
 
     def name(row: Row) -> str:
         return f"{row.name} [baseline]" if tested and row.baseline == row.name else row.name
 
-    found = [
+    costs, same = [], []
+    for column in _cost_columns(rows):
+        cells = {column.cell(row) for row in rows}
+        if len(rows) > 1 and len(cells) == 1:
+            same.append(f"{column.head} {cells.pop()}")
+        else:
+            costs.append(column)
+    return Columns(
         Column("variant", "the attention mechanism, and what sets the row apart", name),
+        [*_score_columns(rows), *(_test_columns(rows, rows[0].metric) if tested else [])],
+        costs,
+        same,
+    )
+
+
+def _score_columns(rows: Sequence[Row]) -> list[Column]:
+    metric, split = rows[0].metric, rows[0].split
+    found = [
         Column(
             f"{split} {formats.metric_label(metric)}",
             f"mean ± standard deviation over seeds of the {split} score",
@@ -45,7 +76,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
                 lambda row: row.ci_low,
             )
         )
-    return [*found, *(_test_columns(rows, metric) if tested else []), *_cost_columns(rows)]
+    return found
 
 
 def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attention.comparison import cautions, grouping, testing
+from attention.comparison import cautions, grouping, pareto, testing
 from attention.comparison.examples import bleu_signature
 from attention.comparison.grouping import Block, Group, Keys
-from attention.comparison.rows import LOWER_IS_BETTER, Chosen, choose, split_of
+from attention.comparison.rows import Chosen, Row, choose, split_of
 from attention.comparison.runs import Run, find_runs
 from attention.errors import UserError, did_you_mean
 
@@ -171,21 +171,14 @@ def _nothing_to_compare(rejected: Sequence[tuple[Run, str]]) -> str:
 
 
 def _mark_pareto(everything: Sequence[Chosen]) -> None:
-    """Marks the rows that no other of their panel beats in both score and training time."""
+    """Marks the rows of each panel on its front of score and training time."""
+    panels: dict[tuple[str, ...], list[Row]] = {}
     for chosen in everything:
-        row = chosen.row
-        rivals = [c.row for c in everything if c.row.key == row.key and c is not chosen]
-        row.pareto_time = row.train_seconds is not None and not any(
-            rival.train_seconds is not None
-            and rival.train_seconds <= row.train_seconds
-            and _gain(rival) >= _gain(row)
-            and (rival.train_seconds, _gain(rival)) != (row.train_seconds, _gain(row))
-            for rival in rivals
-        )
-
-
-def _gain(row) -> float:
-    return -row.mean if row.metric in LOWER_IS_BETTER else row.mean
+        if chosen.row.train_seconds is not None:
+            panels.setdefault(chosen.row.key, []).append(chosen.row)
+    for rows in panels.values():
+        for index in pareto.front([row.train_seconds for row in rows], [row.gain for row in rows]):
+            rows[index].pareto_time = True
 
 
 def _signatures(everything: Sequence[Chosen]) -> tuple[str, ...]:

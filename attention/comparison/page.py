@@ -15,7 +15,7 @@ from attention.comparison.page_style import SCRIPT, STYLE
 from attention.comparison.plots import INK, Plot
 from attention.comparison.rows import Chosen, Row
 from attention.comparison.shared import differences, shared_settings
-from attention.comparison.tables import left_out
+from attention.comparison.tables import left_out, same_in_all
 
 Drawn = Mapping[tuple[str, ...], Sequence[Plot]]
 
@@ -74,11 +74,16 @@ def _items(lines: Sequence[str]) -> Iterator[str]:
 
 def _panel(members: Sequence[Chosen], plots: Sequence[Plot]) -> Iterator[str]:
     rows = [chosen.row for chosen in members]
-    every = columns(rows)
+    of = columns(rows)
     name = panel_name(rows[0])
     yield f"<section><h2>{escape(name)}</h2>"
-    yield from _table(rows, every, name)
+    yield from _table(rows, [of.name, *of.scores], f"Scores: {name}")
+    yield "<h3>What it cost</h3>"
+    if of.costs:
+        yield from _table(rows, [of.name, *of.costs], f"Costs: {name}")
+    yield from (f"<p>{escape(line)}</p>" for line in same_in_all(of))
     yield "<details><summary>What the columns mean</summary><dl>"
+    every = (of.name, *of.scores, *of.costs)
     yield from (f"<dt>{escape(c.head)}</dt><dd>{escape(c.meaning)}</dd>" for c in every)
     yield "</dl></details>"
     if apart := differences(members):
@@ -100,7 +105,7 @@ def _figures(plots: Sequence[Plot]) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Row], every: Sequence[Column], name: str) -> Iterator[str]:
-    label = escape(f"Table: {name}", quote=True)
+    label = escape(name, quote=True)
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table><thead><tr>'
     for column in every:
         kind = ' class="number"' if column.number else ""

@@ -10,6 +10,7 @@ body { margin: 0; background: var(--ground); color: var(--ink);
 main { max-width: 75rem; margin: 0 auto; padding: 1rem }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: .5rem 0 1rem }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem }
+h3 { font-size: 1rem; margin: 1.25rem 0 .5rem }
 .answer { font-size: 1.1rem; max-width: 45rem; padding: .75rem 1rem; margin: .75rem 0;
   background: var(--soft); border-left: 4px solid #0072b2 }
 ul { padding-left: 1.25rem } li { margin: .35rem 0; max-width: 50rem }

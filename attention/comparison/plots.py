@@ -19,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from attention.comparison import formats
+from attention.comparison import formats, pareto
 from attention.comparison.cautions import panel_name
 from attention.comparison.labels import beside_points, spread
-from attention.comparison.rows import LOWER_IS_BETTER, Chosen, Row
+from attention.comparison.rows import Chosen, Row
 
 logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its font cache
 
@@ -116,8 +116,10 @@ def learning_curves(members: Sequence[Chosen], *, name: str) -> Plot:
         dashed = _is_baseline(chosen.row)
         width = 0.6 if colour == OTHERS else 1.6
         axes.plot(steps, mean, color=colour, lw=width, ls="--" if dashed else "-")
-        if len(values) > 1 and colour != OTHERS:
-            sd = values.std(axis=0, ddof=1)
+        sd = values.std(axis=0, ddof=1) if len(values) > 1 else None
+        if len(steps) == 1:  # a line and a band of one point are nothing
+            axes.errorbar(steps, mean, yerr=sd, color=colour, lw=width, marker="o", ms=4, capsize=2)
+        elif sd is not None and colour != OTHERS:
             axes.fill_between(steps, mean - sd, mean + sd, color=colour, alpha=0.15, lw=0)
         if colour != OTHERS:
             ends.append((float(mean[-1]), chosen.row.name, colour))
@@ -157,7 +159,7 @@ def against(cost: Cost, members: Sequence[Chosen], *, name: str) -> Plot:
             xs[index], ys[index], yerr=sd, color=_colour(members, index), ms=6, lw=1, capsize=2,
             marker="*" if _is_baseline(row) else MARKERS[index % len(MARKERS)],
         )  # fmt: skip
-    front = pareto_front(xs, ys, lower_is_better=metric in LOWER_IS_BETTER)
+    front = pareto.front(xs, [row.gain for row in rows])
     axes.plot(xs[front], ys[front], drawstyle="steps-post", color=OTHERS, lw=1, ls=":", zorder=0,
               label="Pareto front")  # fmt: skip
     axes.legend(frameon=False, loc="lower right", fontsize=8)
@@ -218,16 +220,6 @@ def across(panels: Sequence[Sequence[Chosen]], key: str, *, name: str) -> Plot:
         f"dev at each {short}: {best}."
     )
     return _plot(figure, name, title, words)
-
-
-def pareto_front(xs: np.ndarray, ys: np.ndarray, *, lower_is_better: bool) -> list[int]:
-    """Indices of the points that no other is at most as dear and at least as good as, by cost."""
-    gains = -ys if lower_is_better else ys
-    front: list[int] = []
-    for index in sorted(range(len(xs)), key=lambda i: (xs[i], -gains[i])):
-        if not front or gains[index] > gains[front[-1]]:
-            front.append(index)
-    return front
 
 
 def _is_baseline(row: Row) -> bool:

@@ -98,6 +98,11 @@ class Row:
         """What its panel is: rows with the same key are compared."""
         return (self.task, self.dataset, self.languages, self.size, self.panel)
 
+    @property
+    def gain(self) -> float:
+        """The score, negative where a lower one is better."""
+        return -self.mean if self.metric in LOWER_IS_BETTER else self.mean
+
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 

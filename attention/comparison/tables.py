@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from attention.comparison.answer import answer
 from attention.comparison.cautions import panel_name
-from attention.comparison.columns import Column, columns
+from attention.comparison.columns import Column, Columns, columns
 from attention.comparison.comparing import Comparison
 from attention.comparison.rows import Row
 from attention.comparison.shared import differences
@@ -25,8 +25,9 @@ def terminal(comparison: Comparison, *, width: int) -> str:
     parts = []
     for members in comparison.panels().values():
         rows = [chosen.row for chosen in members]
-        chosen_columns = _fitting(columns(rows), rows, width)
-        parts += [answer(members), _aligned(chosen_columns, rows)]
+        of = columns(rows)
+        fitting = _fitting([of.name, *of.scores, *of.costs], rows, width)
+        parts += [answer(members), _aligned(fitting, rows), *same_in_all(of)]
     parts += [_note(line) for line in comparison.cautions]
     first, *reasons = left_out(comparison)
     more = [f"  and {len(reasons) - _MOST} more: see details.json"] if len(reasons) > _MOST else []
@@ -36,6 +37,11 @@ def terminal(comparison: Comparison, *, width: int) -> str:
 
 def _note(line: str) -> str:
     return f"note: {line}"
+
+
+def same_in_all(of: Columns) -> list[str]:
+    """A line of what the tables leave out, since it is the same in all rows; or none."""
+    return [f"In all rows: {', '.join(of.same)}."] if of.same else []
 
 
 def _fitting(every: Sequence[Column], rows: Sequence[Row], width: int) -> list[Column]:
@@ -66,7 +72,8 @@ def left_out(comparison: Comparison) -> list[str]:
     settled = sum(len(chosen.setting.runs) for chosen in comparison.chosen)
     others = sum(len(s.runs) for c in comparison.chosen for s in c.settings) - settled
     tuned = f", {others} are of settings that were not chosen" if others else ""
-    endings = Counter(run.status for run, _ in comparison.rejected)
+    # Of those that have ended well only the reason tells anything.
+    endings = Counter(run.status for run, _ in comparison.rejected if run.status != "complete")
     listed = ", ".join(f"{count} {status}" for status, count in endings.items())
     lines = [
         f"read {len(comparison.runs)} runs: {settled} are in the table{tuned}, "
@@ -76,18 +83,20 @@ def left_out(comparison: Comparison) -> list[str]:
 
 
 def markdown(comparison: Comparison) -> str:
-    """All columns of all panels, the answers, the cautions and what was left out."""
+    """Scores and costs of all panels, the answers, the cautions and what was left out."""
     parts = []
     for members in comparison.panels().values():
         rows = [chosen.row for chosen in members]
-        every = columns(rows)
+        of = columns(rows)
         parts += [f"## {_plain_markdown(panel_name(rows[0]))}", _plain_markdown(answer(members))]
-        table = [
-            _pipes([c.head for c in every]),
-            _pipes(["---:" if c.number else ":---" for c in every]),
-            *(_pipes([_plain_markdown(c.cell(row)) for c in every]) for row in rows),
-        ]
-        parts.append("\n".join(table))
+        for each in filter(None, (of.scores, of.costs)):
+            table = [
+                _pipes([c.head for c in (of.name, *each)]),
+                _pipes(["---:" if c.number else ":---" for c in (of.name, *each)]),
+                *(_pipes([_plain_markdown(c.cell(r)) for c in (of.name, *each)]) for r in rows),
+            ]
+            parts.append("\n".join(table))
+        parts += map(_plain_markdown, same_in_all(of))
         if apart := differences(members):
             parts.append("Besides the mechanism and its options, the rows differ in:")
             parts.append("\n".join(f"- {_plain_markdown(line)}" for line in apart))
@@ -155,12 +164,14 @@ def latex(comparison: Comparison) -> str:
     parts = [r"% needs \usepackage{booktabs}"]
     for members in comparison.panels().values():
         rows = [chosen.row for chosen in members]
-        every = columns(rows)
-        every = [c for i, c in enumerate(every) if i < 2 or c.head in _TEX_COLUMNS]
+        of = columns(rows)
+        others = [c for c in (*of.scores[1:], *of.costs) if c.head in _TEX_COLUMNS]
+        every = [of.name, of.scores[0], *others]
+        caption = [f"{panel_name(rows[0])}:", answer(members), *same_in_all(of)]
         lines = [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escape_tex(panel_name(rows[0]))}: {escape_tex(answer(members))}}}",
+            rf"\caption{{{escape_tex(' '.join(caption))}}}",
             rf"\begin{{tabular}}{{{''.join('r' if c.number else 'l' for c in every)}}}",
             r"\toprule",
             _ampersands([c.head for c in every]),

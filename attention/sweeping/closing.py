@@ -39,7 +39,8 @@ def closing_words(setting: Setting, seen: Sequence[Seen]) -> str:
         ]
     budget = "budget.json " if directory.budget_file.exists() else ""
     lines += [f"wrote {where}: {budget}sweep.json trials.jsonl trials/"]
-    lines += ["next:", f"  python compare.py {where} --out=report"]
+    lines += ["next, with the folders of other sweeps and runs beside it:"]
+    lines += [f"  python compare.py {where} --out=report"]
     return "\n".join(lines)
 
 

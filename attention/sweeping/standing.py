@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     metric_name: str = ""
     attempts: int = 0
     error: str = ""
-    seconds: float | None = None  # of the last try, where it has ended
+    seconds: float | None = None  # of all tries that have ended
 
 
 class Standings:
@@ -55,7 +55,7 @@ class Standings:
         if trial.config_hash is None:
             return Standing("failed", open=False, error=trial.error)
         tries = self._ledger.tries(trial.name)
-        seconds = tries[-1].ended - tries[-1].started if tries and tries[-1].ended else None
+        seconds = sum(each.ended - each.started for each in tries if each.ended) or None
         result = self._directory.run(trial).read_result() or {}
         if result.get("status") in ENDED:
             name, value = first_metric(result)

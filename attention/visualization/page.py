@@ -27,7 +27,7 @@ COLUMNS = {
     "first": ("first", "share of the first key"),
     "punctuation": ("punctuation", "share of keys that are punctuation"),
     "agreement": ("agreement", "how alike the rows of the other heads are, 0 to 1"),
-    "total": ("sum", "sum of a query's weights, as they are"),
+    "total": ("total", "sum of a query's weights, as they are"),
 }
 
 
@@ -130,7 +130,7 @@ measures.csv.</p></noscript>
 <div class="tokens" id="queries" role="radiogroup" aria-labelledby="queries-are"></div>
 <p class="quiet keys">Tab to a token, then <kbd>←</kbd> <kbd>→</kbd> token, <kbd>↑</kbd>
 <kbd>↓</kbd> head, <kbd>Page Up</kbd> <kbd>Page Down</kbd> layer.</p>
-<h2>Keys that it reads: <span id="keys-are"></span></h2>
+<h2>What it reads: <span id="keys-are"></span></h2>
 <div class="tokens" id="keys" role="list"></div>
 <p id="said" aria-live="polite"></p>
 <h2>All queries</h2>

@@ -17,7 +17,7 @@ import pytest
 from support.fake_runs import write_run, write_tagging_run, write_translation_run
 
 from attention import command
-from attention.comparison import comparing, page, plots, report, tables
+from attention.comparison import comparing, page, pareto, plots, report, tables
 from attention.comparison.comparing import Options, compare
 from attention.comparison.formats import memory, p_text, seconds, short
 from attention.comparison.labels import apart, within
@@ -103,7 +103,11 @@ def test_markdown_has_as_many_cells_in_each_line(written):
     out, _ = written
     text = (out / "table.md").read_text()
     table = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+    scores, costs = table[:5], table[5:]
+    assert len(costs) == 5 and costs[0].startswith("| variant | train time")
+    for lines in (scores, costs):
+        assert len({line.count("|") for line in lines}) == 1
+    assert "In all rows: params 1k, " in text and "params |" not in text
     assert "bad: failed: training failed" in text
 
 
@@ -230,8 +234,14 @@ def test_the_band_of_a_curve_is_the_deviation_of_a_sample(tmp_path, monkeypatch)
 
 def test_the_front_holds_what_no_other_beats():
     xs, ys = np.array([1.0, 2, 2, 3, 4]), np.array([0.5, 0.4, 0.7, 0.7, 0.9])
-    assert plots.pareto_front(xs, ys, lower_is_better=False) == [0, 2, 4]
-    assert plots.pareto_front(xs, ys, lower_is_better=True) == [0, 1]
+    assert pareto.front(xs, ys) == [0, 2, 4]
+    assert pareto.front(xs, -ys) == [0, 1]
+
+
+def test_a_price_of_two_percent_is_none():
+    assert pareto.front([100, 102, 103], [0.5, 0.7, 0.6]) == [1]
+    assert pareto.front([100, 103], [0.5, 0.7]) == [0, 1]
+    assert pareto.front([100, 101], [0.5, 0.5]) == [0]
 
 
 def test_labels_are_moved_apart_as_little_as_needed():
