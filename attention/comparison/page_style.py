@@ -14,7 +14,7 @@ h3 { font-size: 1rem; margin: 1.25rem 0 .5rem }
 .answer { font-size: 1.1rem; max-width: 45rem; padding: .75rem 1rem; margin: .75rem 0;
   background: var(--soft); border-left: 4px solid #0072b2 }
 ul { padding-left: 1.25rem } li { margin: .35rem 0; max-width: 50rem }
-.scroll { overflow-x: auto; border: 1px solid var(--line) }
+.scroll { overflow-x: auto; border: 1px solid var(--line); width: fit-content; max-width: 100% }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
 th, td { padding: .4rem .6rem; text-align: left; white-space: nowrap;
   border-bottom: 1px solid var(--line) }

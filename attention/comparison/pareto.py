@@ -7,6 +7,11 @@ from collections.abc import Sequence
 EQUAL = 0.02  # costs that differ by no more are one: what the notes about budgets call equal, too
 
 
+def are_equal(costs: Sequence[float]) -> bool:
+    """Whether no two costs of several differ by more than 2 %."""
+    return len(costs) > 1 and max(costs) <= min(costs) * (1.0 + EQUAL)
+
+
 def front(costs: Sequence[float], gains: Sequence[float]) -> list[int]:
     """Returns the indices of the points that no other beats, from cheap to dear.
 

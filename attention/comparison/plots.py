@@ -81,7 +81,8 @@ def draw(members: Sequence[Chosen], *, name: str) -> list[Plot]:
         plots = [learning_curves(members, name=f"learning_curves-{name}")]
         for cost in COSTS:
             known = [c for c in members if getattr(c.row, cost.key) is not None]
-            if known:
+            # At one cost there is nothing to weigh, and an axis would blow up what is none.
+            if known and not pareto.are_equal([getattr(c.row, cost.key) for c in known]):
                 plots.append(against(cost, known, name=f"quality_{cost.name}-{name}"))
     return plots
 

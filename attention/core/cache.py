@@ -1,4 +1,8 @@
-"""The keys and values of the tokens decoded so far."""
+"""The keys and values of the tokens decoded so far.
+
+Caches have the heads before the tokens, as products over a head's tokens read them: with the tokens
+first, each step would begin by copying the whole cache into that order.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,8 @@ class KeyValueCache(NamedTuple):
             used.
     """
 
-    key: Float[Array, "b s k h"]
-    value: Float[Array, "b s k h"]
+    key: Float[Array, "b k s h"]
+    value: Float[Array, "b k s h"]
     position: Int[Array, " b"]
     max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
@@ -44,8 +48,8 @@ class ContextCache(NamedTuple):
         position, max_length, overflow: as in `KeyValueCache`.
     """
 
-    key: Float[Array, "b s k h"]
-    value: Float[Array, "b s k h"]
+    key: Float[Array, "b k s h"]
+    value: Float[Array, "b k s h"]
     position: Int[Array, " b"]
     max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
@@ -78,8 +82,8 @@ def empty_cache(
     """
     num_slots = max_length if reach is None else min(reach, max_length)
     return KeyValueCache(
-        jnp.zeros((batch, num_slots, kv_heads, head_dim), dtype),
-        jnp.zeros((batch, num_slots, kv_heads, value_dim or head_dim), dtype),
+        jnp.zeros((batch, kv_heads, num_slots, head_dim), dtype),
+        jnp.zeros((batch, kv_heads, num_slots, value_dim or head_dim), dtype),
         **empty_position(batch, max_length),
     )
 
@@ -118,18 +122,30 @@ def extend(
     key, value = key.astype(cache.key.dtype), value.astype(cache.value.dtype)
     if rolling:
         return _roll(cache, key, value, end, overflow)
-    num_slots = cache.key.shape[1]
+    num_slots = cache.key.shape[2]
     row = jnp.arange(key.shape[0], dtype=jnp.int32)[:, None]
     slot = cache.position[:, None] + jnp.arange(num_new, dtype=jnp.int32)[None, :]
     extended = cache._replace(
         # "drop": the default would clamp, and write over the last token.
-        key=cache.key.at[row, slot].set(key, mode="drop"),
-        value=cache.value.at[row, slot].set(value, mode="drop"),
+        key=cache.key.at[row, :, slot].set(key, mode="drop"),
+        value=cache.value.at[row, :, slot].set(value, mode="drop"),
         position=end,
         overflow=overflow,
     )
     index = jnp.arange(num_slots, dtype=jnp.int32)[None, :]
-    return Extended(extended, extended.key, extended.value, index)
+    return Extended(extended, *tokens_first(extended), index)
+
+
+def tokens_first(
+    cache: KeyValueCache | ContextCache,
+) -> tuple[Float[Array, "b s k h"], Float[Array, "b s k h"]]:
+    """Returns the keys and values as `attend` takes them."""
+    return jnp.swapaxes(cache.key, 1, 2), jnp.swapaxes(cache.value, 1, 2)
+
+
+def heads_first(tokens: Float[Array, "b s k h"]) -> Float[Array, "b k s h"]:
+    """Returns keys or values as caches have them."""
+    return jnp.swapaxes(tokens, 1, 2)
 
 
 Kept = TypeVar("Kept", KeyValueCache, ContextCache)
@@ -147,18 +163,19 @@ def advance(cache: Kept, num_new: int) -> Kept:
 
 
 def _roll(cache: KeyValueCache, key, value, end, overflow) -> Extended:
-    num_slots, num_new = cache.key.shape[1], key.shape[1]
-    keys = jnp.concatenate([cache.key, key], axis=1)
-    values = jnp.concatenate([cache.value, value], axis=1)
+    num_slots, num_new = cache.key.shape[2], key.shape[1]
+    keys = jnp.concatenate([cache.key, heads_first(key)], axis=2)
+    values = jnp.concatenate([cache.value, heads_first(value)], axis=2)
     index = jnp.arange(-num_slots, num_new, dtype=jnp.int32)[None, :] + cache.position[:, None]
     fits = (end <= cache.max_length)[:, None, None, None]
     extended = cache._replace(
-        key=jnp.where(fits, keys[:, num_new:], cache.key),
-        value=jnp.where(fits, values[:, num_new:], cache.value),
+        key=jnp.where(fits, keys[:, :, num_new:], cache.key),
+        value=jnp.where(fits, values[:, :, num_new:], cache.value),
         position=end,
         overflow=overflow,
     )
-    return Extended(extended, keys, values, jnp.where(index < 0, NOWHERE, index))
+    seen = cache._replace(key=keys, value=values)
+    return Extended(extended, *tokens_first(seen), jnp.where(index < 0, NOWHERE, index))
 
 
 def _check_room(cache: KeyValueCache | ContextCache, num_new: int, end: Int[Array, " b"]) -> None:

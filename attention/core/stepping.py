@@ -8,7 +8,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention.core import attending, ordered
-from attention.core.cache import ContextCache, KeyValueCache, advance, empty_position, extend
+from attention.core.cache import (
+    ContextCache,
+    KeyValueCache,
+    advance,
+    empty_position,
+    extend,
+    heads_first,
+    tokens_first,
+)
 from attention.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +56,8 @@ def context_cache(
     layer.check_context(context)
     if context.shape[0] != batch:
         raise UserError(f"context has {context.shape[0]} rows, and the cache {batch}")
-    keys, values = layer.keys(context, None), layer.values(context, context)
+    keys = heads_first(layer.keys(context, None))
+    values = heads_first(layer.values(context, context))
     return ContextCache(keys, values, **empty_position(batch, max_length))
 
 
@@ -60,8 +69,7 @@ def over_context(
     heads = attending.attend(
         layer.parts,
         layer.queries(x, steps),
-        cache.key,
-        cache.value,
+        *tokens_first(cache),
         arrays=layer.arrays(),
         mask=mask,
         implementation="plain",

@@ -118,7 +118,8 @@ def beam(
     Args:
         step: see `decoded.Step`; it is called with b·k rows, the beams of a row adjacent. What it
             closes over, such as an encoder's states, must have as many: `rows.repeat_rows`.
-        state: leaves lead with b, and are then repeated, or with b·k.
+        state: leaves lead with b, and are then repeated, or with b·k; what a step hands on
+            untouched is the same for all beams of a row.
         start, limits, max_length, eos, pad, forbidden: see `greedy`.
         beam_size: k; may exceed the vocabulary.
         length_penalty: α.
@@ -179,11 +180,17 @@ def _advance(step: Step, old: _Search, rules: _Rules) -> _Search:
     places, parents = _fill(old.places, continued, moves, old.time, eos=rules.eos, pad=rules.pad)
     length = old.time + 1
     if beam_size > 1:
-        rows = jnp.arange(batch)[:, None] * beam_size + parents
-        state = take_rows(state, rows.reshape(batch * beam_size))
+        rows = (jnp.arange(batch)[:, None] * beam_size + parents).reshape(batch * beam_size)
+        state = jax.tree.map(lambda new, was: _moved(new, was, rows), state, old.state)
     decided = _decided(places, rules.penalties, rules.reached(length), rules.num_best)
     done = old.done | broken | ~jnp.any(places.live, axis=1) | (length >= rules.limits) | decided
     return _Search(length, state, places, done, old.broken | broken)
+
+
+def _moved(new: Array, was: Array, rows: Int[Array, " n"]) -> Array:
+    """The leaf of each place's parent. What the step hands on untouched (the keys and values of a
+    source) never differed between the beams of a row."""
+    return new if new is was else take_rows(new, rows)
 
 
 def _penalties(max_length: int, alpha: float) -> Float[Array, " lengths"]:

@@ -103,7 +103,7 @@ def test_decode_to_a_context():
 
 def test_cache_keeps_kv_heads_only():
     cache = make(causal=True, dtype="bfloat16").init_cache(B, 9)
-    assert cache.key.shape == cache.value.shape == (B, 9, K, H)
+    assert cache.key.shape == cache.value.shape == (B, K, 9, H)
     assert cache.key.dtype == jnp.bfloat16
 
 

@@ -257,7 +257,7 @@ def test_decoding_is_the_full_pass(name, window):
     masks[1, 0, ..., 0] = False
     for mask in masks:
         cache = layer.init_cache(B, T)
-        assert cache.key.shape[1] == cache.value.shape[1] == (window or T)
+        assert cache.key.shape[2] == cache.value.shape[2] == (window or T)
         outputs = []
         for start, stop in ((0, 2), (2, 3), (3, 5)):
             out, cache = step(x[:, start:stop], cache, mask=mask)
@@ -270,7 +270,7 @@ def test_decoding_is_the_full_pass(name, window):
 def test_mla_caches_the_latent_and_the_shared_key_only():
     layer = make("mla", causal=True, position="rope", latent_dim=5, rope_dim=2, dtype="bfloat16")
     cache = layer.init_cache(B, S)
-    assert cache.key.shape == (B, S, 1, 5) and cache.value.shape == (B, S, 1, 2)
+    assert cache.key.shape == (B, 1, S, 5) and cache.value.shape == (B, 1, S, 2)
     assert sum(leaf.size for leaf in jax.tree.leaves(cache)) == B * S * (5 + 2) + 3 * B
     assert cache.key.dtype == cache.value.dtype == jnp.bfloat16
 

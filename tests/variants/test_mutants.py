@@ -18,7 +18,7 @@ from support.cases import HEADS, AttendCase, LayerCase, reference
 from support.layer_checks import LayerProbe
 
 from attention.core import block, cache, padding, stepping
-from attention.core.cache import Extended
+from attention.core.cache import Extended, tokens_first
 from attention.core.exact_variant import ExactVariant
 from attention.core.layer import AttentionLayer
 from attention.core.parts import Score
@@ -209,16 +209,16 @@ def positions_that_run_on(segment_ids):
 
 
 def clamped_cache(cache, key, value, **given):
-    last = cache.key.shape[1] - 1
+    last = cache.key.shape[2] - 1
     slot = jnp.minimum(cache.position[:, None] + jnp.arange(key.shape[1])[None], last)
     row = jnp.arange(key.shape[0])[:, None]
     extended = cache._replace(
-        key=cache.key.at[row, slot].set(key),
-        value=cache.value.at[row, slot].set(value),
+        key=cache.key.at[row, :, slot].set(key),
+        value=cache.value.at[row, :, slot].set(value),
         position=cache.position + key.shape[1],
     )
     index = jnp.arange(last + 1, dtype=jnp.int32)[None, :]
-    return Extended(extended, extended.key, extended.value, index)
+    return Extended(extended, *tokens_first(extended), index)
 
 
 def cache_without_position(cache, key, value, **given):
