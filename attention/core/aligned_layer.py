@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from attention.core import ordered, padding
+from attention.core import ordered, padding, stepping
 from attention.core.dropout import Dropout
 from attention.core.linear import Linear
 from attention.core.settings import LayerSettings
@@ -28,6 +28,7 @@ class AlignmentCache(NamedTuple):
         alignment: what the next query starts from.
         key, value: of the context; no step changes them.
         position, max_length, overflow: see `ordered.Reach`.
+        real: see `ContextCache`.
     """
 
     alignment: Float[Array, "b n s"]
@@ -36,6 +37,7 @@ class AlignmentCache(NamedTuple):
     position: Int[Array, " b"]
     max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
+    real: Bool[Array, "b s"] | None = None
 
 
 class AlignedLayer(nnx.Module):
@@ -123,26 +125,32 @@ class AlignedLayer(nnx.Module):
         return aligned.weights
 
     def init_cache(
-        self, batch: int, max_length: int, *, context: Float[Array, "b s c"] | None = None
+        self,
+        batch: int,
+        max_length: int,
+        *,
+        context: Float[Array, "b s c"] | None = None,
+        context_segment_ids: Int[Array, "b s"] | None = None,
     ) -> AlignmentCache:
         """Returns the cache before the first of up to max_length queries of `batch` sequences.
 
         Args:
             batch, max_length: see above.
-            context: the sequence that will be read, with ordinary numbers where it is padding.
+            context: the sequence that will be read.
+            context_segment_ids: 0 is padding, which no step reads, whatever it holds; the rest
+                holds ordinary numbers, and all of it does where this is None.
 
         Raises:
             UserError: no context, or one of another batch.
         """
-        context = self._needed(context)
-        if context.shape[0] != batch:
-            raise UserError(f"the context has a batch of {context.shape[0]}, not {batch}")
+        context, real = stepping.real_context(batch, self._needed(context), context_segment_ids)
         settings = self.settings
         return AlignmentCache(
             self.variant.first(batch, settings.num_heads, context.shape[1]),
             self._heads(self.key, context),
             self._heads(self.value, context),
             *ordered.start(batch, max_length),
+            real,
         )
 
     def decode(
@@ -178,6 +186,7 @@ class AlignedLayer(nnx.Module):
         reach, fits, _ = ordered.advance(reach, t, mask=None)
         shape = (b, self.settings.num_heads, t, key.shape[1])
         masks.check_mask(mask, shape)
+        mask = stepping.real_keys(mask, cache.real)
         # A query that does not fit sees nothing, and so leaves the alignment as it is.
         seen = fits[:, None, :, None] if mask is None else mask & fits[:, None, :, None]
         given = masks.conditions(shape, mask=seen)
@@ -192,8 +201,11 @@ class AlignedLayer(nnx.Module):
         )
         drop = self.dropout.draw(rngs)
         weights = aligned.weights if drop is None else drop(aligned.weights)
-        y = self._joined(weights, masks.blanked(value, masks.seen_keys(given)))
-        return y, AlignmentCache(aligned.last, cache.key, cache.value, *reach)
+        if cache.real is None:
+            value = masks.blanked(value, masks.seen_keys(given))
+        return self._joined(weights, value), AlignmentCache(
+            aligned.last, cache.key, cache.value, *reach, cache.real
+        )
 
     def _align(self, x, context, *, mask, segment_ids, context_segment_ids, rngs):
         """Returns the weights and the alignment, and the context without what padding holds."""

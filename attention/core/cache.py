@@ -46,6 +46,8 @@ class ContextCache(NamedTuple):
     Attributes:
         key, value: of the other sequence.
         position, max_length, overflow: as in `KeyValueCache`.
+        real: which tokens of the other sequence are no padding, which was then blanked when the
+            cache was made; None = nothing is known.
     """
 
     key: Float[Array, "b k s h"]
@@ -53,6 +55,7 @@ class ContextCache(NamedTuple):
     position: Int[Array, " b"]
     max_length: Int[Array, " b"]
     overflow: Bool[Array, " b"]
+    real: Bool[Array, "b s"] | None = None
 
 
 class Extended(NamedTuple):

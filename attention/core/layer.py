@@ -137,7 +137,12 @@ class AttentionLayer(nnx.Module):
         )
 
     def init_cache(
-        self, batch: int, max_length: int, *, context: Float[Array, "b s c"] | None = None
+        self,
+        batch: int,
+        max_length: int,
+        *,
+        context: Float[Array, "b s c"] | None = None,
+        context_segment_ids: Int[Array, "b s"] | None = None,
     ) -> KeyValueCache | ContextCache:
         """Returns the cache of `batch` sequences before the first of up to max_length tokens.
 
@@ -145,13 +150,15 @@ class AttentionLayer(nnx.Module):
             batch, max_length: sizes.
             context: the other sequence that all steps attend to: its keys and values are then made
                 once, here.
+            context_segment_ids: 0 is padding, which no step attends to, whatever it holds; the
+                rest holds ordinary numbers. None = masks say what is hidden.
 
         Raises:
             UserError: the variant cannot decode, or not over this context.
         """
         self.check_decodes()
         if context is not None:
-            return stepping.context_cache(self, batch, max_length, context)
+            return stepping.context_cache(self, batch, max_length, context, context_segment_ids)
         return self.empty_cache(batch, max_length)
 
     def decode(

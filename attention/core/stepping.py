@@ -18,6 +18,7 @@ from attention.core.cache import (
     tokens_first,
 )
 from attention.errors import UserError
+from attention.ops import masks
 
 if TYPE_CHECKING:
     from attention.core.layer import AttentionLayer
@@ -50,15 +51,39 @@ def over_own_tokens(
 
 
 def context_cache(
-    layer: AttentionLayer, batch: int, max_length: int, context: Float[Array, "b s c"]
+    layer: AttentionLayer,
+    batch: int,
+    max_length: int,
+    context: Float[Array, "b s c"],
+    context_segment_ids: Int[Array, "b s"] | None,
 ) -> ContextCache:
     """Returns the keys and values of another sequence, for all steps."""
     layer.check_context(context)
+    context, real = real_context(batch, context, context_segment_ids)
+    keys, values = layer.keys(context, None), layer.values(context, context)
+    return ContextCache(
+        heads_first(keys), heads_first(values), **empty_position(batch, max_length), real=real
+    )
+
+
+def real_context(
+    batch: int, context: Float[Array, "b s c"], ids: Int[Array, "b s"] | None
+) -> tuple[Float[Array, "b s c"], Bool[Array, "b s"] | None]:
+    """Returns a context with zeros for padding, and which of its tokens are none.
+
+    Done once, this saves each step from looking after what padding holds.
+
+    Raises:
+        UserError: another batch.
+        ValueError: ids of another shape.
+    """
     if context.shape[0] != batch:
-        raise UserError(f"context has {context.shape[0]} rows, and the cache {batch}")
-    keys = heads_first(layer.keys(context, None))
-    values = heads_first(layer.values(context, context))
-    return ContextCache(keys, values, **empty_position(batch, max_length))
+        raise UserError(f"the context has a batch of {context.shape[0]}, and the cache of {batch}")
+    if ids is None:
+        return context, None
+    if ids.shape != context.shape[:2]:
+        raise ValueError(f"context_segment_ids has shape {ids.shape}, not {context.shape[:2]}")
+    return masks.blanked(context, ids != 0), ids != 0
 
 
 def over_context(
@@ -71,10 +96,19 @@ def over_context(
         layer.queries(x, steps),
         *tokens_first(cache),
         arrays=layer.arrays(),
-        mask=mask,
+        mask=real_keys(mask, cache.real),
         implementation="plain",
+        blanked=cache.real is not None,
     )
     return layer.joined(heads, x), advance(cache, x.shape[1])
+
+
+def real_keys(mask: Mask | None, real: Bool[Array, "b s"] | None) -> Mask | None:
+    """Returns a mask that hides padding too."""
+    if real is None:
+        return mask
+    shown = real[:, None, None, :]
+    return shown if mask is None else mask & shown
 
 
 def over_keys(mask, index: Int[Array, "#b s"]):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from attention.models.encoder import EncoderConfig, Mlp, Stack, Sublayers
 from attention.models.layer_norm import LayerNorm
@@ -121,25 +121,20 @@ class DecoderBlock(Sublayers):
         batch, context = memory.states.shape[0], memory.states
         return BlockCache(
             self.self_attention.init_cache(batch, max_length),
-            self.cross_attention.init_cache(batch, max_length, context=context),
+            self.cross_attention.init_cache(
+                batch, max_length, context=context, context_segment_ids=memory.segment_ids
+            ),
         )
 
     def step(
-        self,
-        x: Float[Array, "b 1 d"],
-        memory: Memory,
-        cache: BlockCache,
-        *,
-        visible: Bool[Array, "b 1 1 s"],
+        self, x: Float[Array, "b 1 d"], memory: Memory, cache: BlockCache
     ) -> tuple[Float[Array, "b 1 d"], BlockCache]:
-        """Does for the next token what a call does for all; `visible` is the memory's mask."""
+        """Does for the next token what a call does for all."""
         asked = self.before(x, self.self_attention_norm)
         y, to_self = self.self_attention.decode(asked, cache.to_self)
         x = self.after(x, y, self.self_attention_norm, None)
         asked = self.before(x, self.cross_attention_norm)
-        y, to_memory = self.cross_attention.decode(
-            asked, cache.to_memory, context=memory.states, mask=visible
-        )
+        y, to_memory = self.cross_attention.decode(asked, cache.to_memory, context=memory.states)
         x = self.after(x, y, self.cross_attention_norm, None)
         x = self.after(x, self.mlp(self.before(x, self.mlp_norm)), self.mlp_norm, None)
         return x, BlockCache(to_self, to_memory)
@@ -246,10 +241,9 @@ class Decoder(Stack):
         Raises:
             ValueError: past the max_length of `start`; inside jit, the layers' caches say so.
         """
-        visible = (memory.segment_ids != 0)[:, None, None, :]
         x = self.enter(x, state.position[:, None])
         caches = []
         for block, cache in zip(self.blocks, state.caches, strict=True):
-            x, cache = block.step(x, memory, cache, visible=visible)
+            x, cache = block.step(x, memory, cache)
             caches.append(cache)
         return self.leave(x), DecoderState(state.position + 1, tuple(caches))

@@ -114,7 +114,7 @@ class RecurrentDecoder(nnx.Module):
         """Returns the state before the first of up to max_length tokens, one example a row."""
         whole = ends(states, source_segment_ids, jnp.ones((states.shape[0], 1), jnp.int32))
         first = jax.tree.map(lambda leaf: leaf[:, 0], self._first_cells(whole))
-        return self._blank(states, max_length)._replace(cells=first)
+        return self._blank(states, max_length, source_segment_ids)._replace(cells=first)
 
     def step(
         self,
@@ -136,7 +136,7 @@ class RecurrentDecoder(nnx.Module):
     def _all(self, x, states, source_ids, ids, rngs) -> Outcome:
         """Returns what all steps give, each leaf [b t d]."""
         first = self._first_cells(ends(states, source_ids, ids))
-        blank = self._blank(states, x.shape[1])
+        blank = self._blank(states, x.shape[1], source_ids)
         resets = runs.starts(ids)
         key = rngs.dropout() if rngs is not None and self.draws else None
         random = Random(self.dropout.draw(rngs), key)
@@ -182,14 +182,18 @@ class RecurrentDecoder(nnx.Module):
             tuple(parts[i * per_layer : (i + 1) * per_layer]) for i in range(config.num_layers)
         )
 
-    def _blank(self, states: Float[Array, "b s d"], max_length: int) -> RecurrentState:
+    def _blank(
+        self, states: Float[Array, "b s d"], max_length: int, source_ids: Int[Array, "b s"]
+    ) -> RecurrentState:
         """Returns a state without a past."""
         config, batch = self.config, states.shape[0]
         zeros = jnp.zeros((batch, config.dim), jnp.float32)
         cells = ((zeros,) * recurrence.CELLS[config.cell].num_states,) * config.num_layers
         cache: Any = ()
         if self.attention is not None:
-            given = {"context": states} if self.keeps_context else {}
+            given = {}
+            if self.keeps_context:
+                given = {"context": states, "context_segment_ids": source_ids}
             cache = self.attention.init_cache(batch, max_length, **given)
         return RecurrentState(cells, zeros if self.is_luong else (), cache)
 

@@ -48,7 +48,7 @@ def written(tmp_path_factory):
                 write_tagging_run(
                     folder / "runs" / f"{number}-{seed}-{rate}", words, variant=variant,
                     seed=seed, optimizer__learning_rate=rate, dev=right + rate / 10,
-                    result={"train_seconds": 10.0 * (1 + number), "num_params": 1000 * (1 + number)},
+                    result={"train_seconds": 10.0 + 10 * number, "num_params": 1000 * (1 + number)},
                 )  # fmt: skip
     write_run(folder / "runs" / "bad", seed=7, status="failed")
     found = compare([str(folder / "runs")], Options())

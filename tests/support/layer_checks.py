@@ -306,15 +306,26 @@ def check_cross_steps(probe: LayerProbe) -> None:
     if "decode" not in probe.variant.MODES:
         return
     x, context = random_input(LENGTH), probe.context()
-    mask = (np.arange(7)[None] < np.array([[3], [5], [0]]))[:, None, None, :]
-    y = probe(x, context=context, mask=mask)
+    real = np.arange(7)[None] < np.array([[3], [5], [0]])
+    y = probe(x, context=context, mask=real[:, None, None, :])
+    order = np.array([1, 1, 0])
     cache = probe.layer.init_cache(BATCH, LENGTH, context=context)
+    _check_two_steps(probe, cache, x, y, order, mask=real[:, None, None, :])
+    for content in NO_NUMBERS:  # in padding that the cache was told of
+        other = np.where(real[..., None], context, content)
+        given = {"context": other, "context_segment_ids": real.astype(np.int32)}
+        cache = probe.layer.init_cache(BATCH, LENGTH, **given)
+        _check_two_steps(probe, cache, x, y, order, mask=None)
+
+
+def _check_two_steps(probe: LayerProbe, cache, x, y, order, *, mask) -> None:
+    """A prompt of four, and after it one more of beams that have changed places."""
     assert all(leaf.shape[0] == BATCH for leaf in jax.tree.leaves(cache))
     out, cache = probe.layer.decode(x[:, :4], cache, mask=mask)
     assert_close(out, y[:, :4], 1e-5)
-    order = np.array([1, 1, 0])
     cache = jax.tree.map(lambda leaf: leaf[order], cache)
-    out, _ = probe.layer.decode(x[order][:, 4:5], cache, mask=mask[order])
+    mask = None if mask is None else mask[order]
+    out, _ = probe.layer.decode(x[order][:, 4:5], cache, mask=mask)
     assert_close(out[:, 0], y[order, 4], 1e-5)
 
 

@@ -62,6 +62,21 @@ def test_steps_and_a_prompt_before_them_are_the_full_pass(name, options):
 
 
 @over_cases
+def test_padding_that_the_cache_was_told_of_is_seen_by_no_step(name, options):
+    x, context, real = random(B, T, D), random(B, S, C, seed=1), SHOWN[:, 0, 0]
+    y = compiled(name, options)(x, context=context, mask=SHOWN)
+    for content in (np.float32(9.0), np.nan):
+        other = np.where(real[..., None], context, content).astype(np.float32)
+        given = {"context": other, "context_segment_ids": real.astype(np.int32)}
+        cache = make(name, options).init_cache(B, T, **given)
+        out, cache = compiled(name, options, "decode")(x[:, :2], cache)
+        after, _ = compiled(name, options, "decode")(x[:, 2:], cache)
+        np.testing.assert_allclose(np.concatenate([out, after], 1), y, rtol=0, atol=3e-6)
+    with pytest.raises(ValueError, match="context_segment_ids has shape"):
+        make(name, options).init_cache(B, T, context=context, context_segment_ids=real[:, :1])
+
+
+@over_cases
 def test_beams_are_indexed(name, options):
     x, context, order = random(B, T, D), random(B, S, C, seed=1), np.array([2, 2, 0])
     y = compiled(name, options)(x, context=context, mask=SHOWN)

@@ -226,8 +226,8 @@ def cache_without_position(cache, key, value, **given):
     return extended._replace(cache=extended.cache._replace(position=cache.position + 1))
 
 
-def context_of_the_next_row(layer, batch, max_length, context):
-    return right_context_cache(layer, batch, max_length, jnp.roll(context, 1, axis=0))
+def context_of_the_next_row(layer, batch, max_length, context, ids):
+    return right_context_cache(layer, batch, max_length, jnp.roll(context, 1, axis=0), ids)
 
 
 def rotation_from_each_start(self, x, positions):
