@@ -196,7 +196,7 @@ def test_it_needs_another_sequence(name):
     ):
         with pytest.raises(UserError, match=f"{name}.*context="):
             attempt()
-    with pytest.raises(UserError, match="batch of 2, not 3"):
+    with pytest.raises(UserError, match="batch of 2, and the cache of 3"):
         layer.init_cache(B, T, context=random(2, S, C))
     with pytest.raises(UserError, match=r"\(3, 6\).*\(3, 7\)"):
         cache = layer.init_cache(B, T, context=random(B, S, C))
