@@ -1,10 +1,11 @@
-"""Keeps of a sweep what a result needs: a JSON line a trial, and what the trials wrote.
+"""Keeps of a sweep, or of single runs, what a result needs: a JSON line for each.
 
     python docs/results/collect.py sweeps/encoders --out=docs/results/translation/encoders
+    python docs/results/collect.py runs/rt-0 runs/rt-1 --out=docs/results/sentiment/runs
 
-writes encoders.jsonl (trial, overrides, the train.py command, result.json) and encoders.log (what
-each trial wrote to stderr, with --log). `--replace=OLD=NEW` puts other names for folders of this
-machine; what is left of them is an error.
+writes encoders.jsonl: result.json, of a trial with its overrides and train.py command; and, with
+--log, encoders.log: what the trials wrote to stderr. `--replace=OLD=NEW` puts other names for
+folders of this machine; what is left of them is an error.
 """
 
 import argparse
@@ -17,29 +18,34 @@ ABSOLUTE = re.compile(r"""[\s"'=](/[\w.-]+/[^\s"']*)""")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sweep", metavar="FOLDER")
+    parser.add_argument("folders", nargs="+", metavar="SWEEP_OR_RUN")
     parser.add_argument("--out", required=True, metavar="PATH", help="without an ending")
     parser.add_argument("--log", action="store_true")
     parser.add_argument("--replace", action="append", default=[], metavar="OLD=NEW")
     arguments = parser.parse_args()
-    folder = Path(arguments.sweep)
     pairs = [tuple(each.split("=", 1)) for each in arguments.replace]
-    pairs.append((str(folder), f"sweeps/{folder.name}"))
     lines, logs = [], []
-    for text in (folder / "trials.jsonl").read_text("utf-8").splitlines():
-        trial = json.loads(text)
-        kept = {key: trial[key] for key in ("trial", "overrides", "status", "command")}
-        run = folder / "trials" / str(trial["config_hash"])
-        if (run / "result.json").exists():
-            kept["result"] = json.loads((run / "result.json").read_text("utf-8"))
-        else:
-            kept["error"] = trial["error"]
-        lines.append(json.dumps(kept, ensure_ascii=False))
-        if arguments.log and run.with_suffix(".log").exists():
-            logs.append(run.with_suffix(".log").read_text("utf-8"))
-    write(Path(f"{arguments.out}.jsonl"), "\n".join(lines) + "\n", pairs)
+    for folder in map(Path, arguments.folders):
+        if not (folder / "trials.jsonl").exists():
+            lines.append({"run": folder.name, "result": _result(folder)})
+            continue
+        pairs.append((str(folder), f"sweeps/{folder.name}"))
+        for text in (folder / "trials.jsonl").read_text("utf-8").splitlines():
+            trial = json.loads(text)
+            run = folder / "trials" / str(trial["config_hash"])
+            kept = {key: trial[key] for key in ("trial", "overrides", "status", "error", "command")}
+            lines.append({**kept, "result": _result(run)})
+            if run.with_suffix(".log").exists():
+                logs.append(run.with_suffix(".log").read_text("utf-8"))
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    write(Path(f"{arguments.out}.jsonl"), text, pairs)
     if arguments.log:
         write(Path(f"{arguments.out}.log"), "\n".join(logs), pairs)
+
+
+def _result(run: Path) -> dict | None:
+    path = run / "result.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
 def write(path: Path, text: str, pairs: list[tuple[str, ...]]) -> None:

@@ -148,3 +148,14 @@ def test_recurrent_translators_are_as_large_as_the_transformer():
     assert {(c.train_steps, c.batch_tokens, c.decode.beam_size) for c in configs} == {
         (1500, 4096, 5)
     }
+
+
+@pytest.mark.fast
+def test_small_data_has_one_recipe_for_all_its_data_sets():
+    file = f"{FOLDER}/sentiment_small_data.py"
+    assert [point["arg"] for point in load_sweep(file)] == ["seed=0", "seed=1", "seed=2"]
+    for dataset in ("rotten_tomatoes", "imdb", "files"):
+        config = load_config(f"{file}:dataset={dataset},variant=cnn,seed=2")
+        assert (config.seed, config.model.attention.variant) == (2, "cnn")
+        assert (config.data.tokenizer, config.model.pooling) == ("words", "attention")
+        assert config.data.max_length == (512 if dataset == "imdb" else 128)
