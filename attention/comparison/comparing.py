@@ -172,13 +172,15 @@ def _nothing_to_compare(rejected: Sequence[tuple[Run, str]]) -> str:
 
 def _mark_pareto(everything: Sequence[Chosen]) -> None:
     """Marks the rows of each panel on its front of score and training time."""
-    panels: dict[tuple[str, ...], list[Row]] = {}
+    panels: dict[tuple[str, ...], list[tuple[float, Row]]] = {}
     for chosen in everything:
-        if chosen.row.train_seconds is not None:
-            panels.setdefault(chosen.row.key, []).append(chosen.row)
-    for rows in panels.values():
-        for index in pareto.front([row.train_seconds for row in rows], [row.gain for row in rows]):
-            rows[index].pareto_time = True
+        seconds = chosen.row.train_seconds
+        if seconds is not None:
+            panels.setdefault(chosen.row.key, []).append((seconds, chosen.row))
+    for timed in panels.values():
+        costs, gains = [seconds for seconds, _ in timed], [row.gain for _, row in timed]
+        for index in pareto.front(costs, gains):
+            timed[index][1].pareto_time = True
 
 
 def _signatures(everything: Sequence[Chosen]) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def against(cost: Cost, members: Sequence[Chosen], *, name: str) -> Plot:
             xs[index], ys[index], yerr=sd, color=_colour(members, index), ms=6, lw=1, capsize=2,
             marker="*" if _is_baseline(row) else MARKERS[index % len(MARKERS)],
         )  # fmt: skip
-    front = pareto.front(xs, [row.gain for row in rows])
+    front = pareto.front(xs.tolist(), [row.gain for row in rows])
     axes.plot(xs[front], ys[front], drawstyle="steps-post", color=OTHERS, lw=1, ls=":", zorder=0,
               label="Pareto front")  # fmt: skip
     axes.legend(frameon=False, loc="lower right", fontsize=8)
