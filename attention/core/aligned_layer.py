@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
-from attention.core import ordered, padding, stepping
+from attention.core import ordered, padding
 from attention.core.dropout import Dropout
 from attention.core.linear import Linear
 from attention.core.settings import LayerSettings
@@ -143,7 +143,7 @@ class AlignedLayer(nnx.Module):
         Raises:
             UserError: no context, or one of another batch.
         """
-        context, real = stepping.real_context(batch, self._needed(context), context_segment_ids)
+        context, real = padding.real_context(batch, self._needed(context), context_segment_ids)
         settings = self.settings
         return AlignmentCache(
             self.variant.first(batch, settings.num_heads, context.shape[1]),
@@ -186,7 +186,7 @@ class AlignedLayer(nnx.Module):
         reach, fits, _ = ordered.advance(reach, t, mask=None)
         shape = (b, self.settings.num_heads, t, key.shape[1])
         masks.check_mask(mask, shape)
-        mask = stepping.real_keys(mask, cache.real)
+        mask = padding.real_keys(mask, cache.real)
         # A query that does not fit sees nothing, and so leaves the alignment as it is.
         seen = fits[:, None, :, None] if mask is None else mask & fits[:, None, :, None]
         given = masks.conditions(shape, mask=seen)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention.core import attending, ordered
+from attention.core import attending, ordered, padding
 from attention.core.cache import (
     ContextCache,
     KeyValueCache,
@@ -17,8 +17,6 @@ from attention.core.cache import (
     heads_first,
     tokens_first,
 )
-from attention.errors import UserError
-from attention.ops import masks
 
 if TYPE_CHECKING:
     from attention.core.layer import AttentionLayer
@@ -59,31 +57,11 @@ def context_cache(
 ) -> ContextCache:
     """Returns the keys and values of another sequence, for all steps."""
     layer.check_context(context)
-    context, real = real_context(batch, context, context_segment_ids)
+    context, real = padding.real_context(batch, context, context_segment_ids)
     keys, values = layer.keys(context, None), layer.values(context, context)
     return ContextCache(
         heads_first(keys), heads_first(values), **empty_position(batch, max_length), real=real
     )
-
-
-def real_context(
-    batch: int, context: Float[Array, "b s c"], ids: Int[Array, "b s"] | None
-) -> tuple[Float[Array, "b s c"], Bool[Array, "b s"] | None]:
-    """Returns a context with zeros for padding, and which of its tokens are none.
-
-    Done once, this saves each step from looking after what padding holds.
-
-    Raises:
-        UserError: another batch.
-        ValueError: ids of another shape.
-    """
-    if context.shape[0] != batch:
-        raise UserError(f"the context has a batch of {context.shape[0]}, and the cache of {batch}")
-    if ids is None:
-        return context, None
-    if ids.shape != context.shape[:2]:
-        raise ValueError(f"context_segment_ids has shape {ids.shape}, not {context.shape[:2]}")
-    return masks.blanked(context, ids != 0), ids != 0
 
 
 def over_context(
@@ -96,19 +74,11 @@ def over_context(
         layer.queries(x, steps),
         *tokens_first(cache),
         arrays=layer.arrays(),
-        mask=real_keys(mask, cache.real),
+        mask=padding.real_keys(mask, cache.real),
         implementation="plain",
         blanked=cache.real is not None,
     )
     return layer.joined(heads, x), advance(cache, x.shape[1])
-
-
-def real_keys(mask: Mask | None, real: Bool[Array, "b s"] | None) -> Mask | None:
-    """Returns a mask that hides padding too."""
-    if real is None:
-        return mask
-    shown = real[:, None, None, :]
-    return shown if mask is None else mask & shown
 
 
 def over_keys(mask, index: Int[Array, "#b s"]):

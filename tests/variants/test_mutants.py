@@ -343,6 +343,9 @@ MUTANTS = {
     "another row's context": Mutant(
         swap(stepping, "context_cache", context_of_the_next_row), {"cross.check_cross_steps"}
     ),
+    "steps read padding": Mutant(
+        swap(padding, "real_keys", lambda mask, real: mask), {"cross.check_cross_steps"}
+    ),
     "padding is multiplied": Mutant(
         swap(masks, "blanked", lambda x, real: x), {"attend.check_padding", "cross.check_cross"}
     ),
