@@ -10,7 +10,7 @@ from attention.comparison import resampling
 from attention.comparison.examples import METRICS, Examples, NoExamples, load_examples
 from attention.comparison.rows import LOWER_IS_BETTER, Chosen
 from attention.comparison.statistics import compare_seeds, holm, mcnemar
-from attention.errors import UserError
+from attention.errors import UserError, did_you_mean
 
 DEFAULT_BASELINE = "scaled_dot"
 LEVEL = 0.05  # of significance, after Holm's correction
@@ -69,8 +69,8 @@ def find_baselines(everything: Sequence[Chosen], wanted: str | None) -> dict[tup
     variants = dict.fromkeys(chosen.row.variant for chosen in everything)
     if wanted is not None and wanted not in variants:
         raise UserError(
-            f"--baseline={wanted}: no complete run is of that variant; "
-            f"there are {', '.join(variants)}"
+            f"--baseline={wanted}: no complete run is of that variant"
+            f"{did_you_mean(wanted, variants)}; there are {', '.join(variants)}"
         )
     found: dict[tuple, Chosen] = {}
     for chosen in everything:
