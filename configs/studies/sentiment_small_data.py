@@ -8,7 +8,7 @@
 
 Two layers of width 64 over whole words, with strong dropout, pooled by attention; three seeds. The
 settings are the best on dev of twenty that were tried on Rotten Tomatoes, and are used as they are
-on the others. Half a minute a run there, twelve on whole reviews, on one CPU core.
+on the others. Half a minute a run there, twelve minutes on whole reviews, on a CPU core.
 
 Arguments: variant= (default scaled_dot), dataset= (as in configs/sentiment.py), seed=.
 """

@@ -3,8 +3,8 @@
     python docs/results/collect.py sweeps/encoders --out=docs/results/translation/encoders
     python docs/results/collect.py runs/rt-0 runs/rt-1 --out=docs/results/sentiment/runs
 
-writes encoders.jsonl: result.json, of a trial with its overrides and train.py command; and, with
---log, encoders.log: what the trials wrote to stderr. `--replace=OLD=NEW` puts other names for
+writes encoders.jsonl: result.json, of a trial with its overrides and train.py command, of a single
+run with its config, which `configs/saved.py` starts from; and, with --log, encoders.log: what the trials wrote to stderr. `--replace=OLD=NEW` puts other names for
 folders of this machine; what is left of them is an error.
 """
 
@@ -27,14 +27,20 @@ def main() -> None:
     lines, logs = [], []
     for folder in map(Path, arguments.folders):
         if not (folder / "trials.jsonl").exists():
-            lines.append({"run": folder.name, "result": _result(folder)})
+            lines.append(
+                {
+                    "run": folder.name,
+                    "config": _json(folder, "config"),
+                    "result": _json(folder, "result"),
+                }
+            )
             continue
         pairs.append((str(folder), f"sweeps/{folder.name}"))
         for text in (folder / "trials.jsonl").read_text("utf-8").splitlines():
             trial = json.loads(text)
             run = folder / "trials" / str(trial["config_hash"])
             kept = {key: trial[key] for key in ("trial", "overrides", "status", "error", "command")}
-            lines.append({**kept, "result": _result(run)})
+            lines.append({**kept, "result": _json(run, "result")})
             if run.with_suffix(".log").exists():
                 logs.append(run.with_suffix(".log").read_text("utf-8"))
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -43,8 +49,8 @@ def main() -> None:
         write(Path(f"{arguments.out}.log"), "\n".join(logs), pairs)
 
 
-def _result(run: Path) -> dict | None:
-    path = run / "result.json"
+def _json(run: Path, name: str) -> dict | None:
+    path = run / f"{name}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
 
