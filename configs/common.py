@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -41,6 +41,21 @@ def read_argument(
         if key in choices:
             check_choice(key, value, choices[key])
     return SimpleNamespace(**values)
+
+
+def tiny_config(recipe: ModuleType, text: str, *, dataset: str) -> Any:
+    """Returns a recipe's config of size tiny, unlocked, for `variant=`, `dataset=` and `seed=`.
+
+    Args:
+      recipe: the config file of a task, which checks their values.
+      text: the argument.
+      dataset: the default.
+    """
+    defaults = {"variant": "scaled_dot", "dataset": dataset, "seed": 0}
+    chosen = read_argument(text, defaults, choices={})
+    return recipe.get_config(
+        f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"
+    ).unlock()
 
 
 def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:

@@ -15,8 +15,6 @@ Arguments: variant= (default scaled_dot), dataset= (as in configs/sentiment.py),
 
 from __future__ import annotations
 
-from typing import Any
-
 from ml_collections import ConfigDict
 
 from attention.configuration.points import Point, listed
@@ -25,14 +23,7 @@ from configs import common, sentiment
 
 def get_config(arg: str = "") -> ConfigDict:
     """Returns the config for the argument described above."""
-    chosen = common.read_argument(
-        arg,
-        {"variant": "scaled_dot", "dataset": "rotten_tomatoes", "seed": 0},
-        choices={"dataset": common.dataset_names("sentiment")},
-    )
-    config: Any = sentiment.get_config(
-        f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"
-    ).unlock()
+    config = common.tiny_config(sentiment, arg, dataset="rotten_tomatoes")
     config.train_epochs = 10.0
     config.optimizer.learning_rate = 3e-3
     config.model.num_layers = 2

@@ -15,8 +15,6 @@ Arguments: variant= (default scaled_dot; any that an encoder can have), dataset=
 
 from __future__ import annotations
 
-from typing import Any
-
 from ml_collections import ConfigDict
 
 from attention.configuration.points import Point
@@ -31,14 +29,7 @@ LEARNING_RATES = (7e-4, 2e-3)
 
 def get_config(arg: str = "") -> ConfigDict:
     """Returns the config for the argument described above."""
-    chosen = common.read_argument(
-        arg,
-        {"variant": "scaled_dot", "dataset": "rotten_tomatoes", "seed": 0},
-        choices={"dataset": common.dataset_names("sentiment")},
-    )
-    config: Any = sentiment.get_config(
-        f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"
-    ).unlock()
+    config = common.tiny_config(sentiment, arg, dataset="rotten_tomatoes")
     config.train_epochs = 4.0
     config.model.num_layers = 2
     config.model.mlp_dim = 192  # leaves something where attention has twice the parameters

@@ -15,8 +15,6 @@ Arguments: variant= (default scaled_dot), dataset=, seed=.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ml_collections import ConfigDict
 
 from attention.configuration.points import Point
@@ -27,14 +25,7 @@ LEARNING_RATES = (2e-3, 5e-3)
 
 def get_config(arg: str = "") -> ConfigDict:
     """Returns the config for the argument described above."""
-    chosen = common.read_argument(
-        arg,
-        {"variant": "scaled_dot", "dataset": "turkish_treebank", "seed": 0},
-        choices={"dataset": common.dataset_names("pos_tagging")},
-    )
-    config: Any = pos_tagging.get_config(
-        f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"
-    ).unlock()
+    config = common.tiny_config(pos_tagging, arg, dataset="turkish_treebank")
     config.train_epochs = 6.0
     config.model.num_layers = 2
     config.model.mlp_dim = 192  # leaves something where attention has twice the parameters

@@ -17,8 +17,6 @@ Arguments: variant= (default scaled_dot), dataset= (as in configs/translation.py
 
 from __future__ import annotations
 
-from typing import Any
-
 from ml_collections import ConfigDict
 
 from attention.configuration.points import Point
@@ -34,12 +32,7 @@ PLACES = ("attention", "decoder_attention", "cross_attention")
 
 def get_config(arg: str = "") -> ConfigDict:
     """Returns the config for the argument described above."""
-    chosen = common.read_argument(
-        arg, {"variant": "scaled_dot", "dataset": "hsk_zh_en", "seed": 0}, choices={}
-    )
-    config: Any = translation.get_config(
-        f"size=tiny,variant={chosen.variant},dataset={chosen.dataset},seed={chosen.seed}"
-    ).unlock()
+    config = common.tiny_config(translation, arg, dataset="hsk_zh_en")
     config.train_steps = 500
     # Decoding dev takes as long as many updates: five times, not once an epoch, and greedily.
     config.eval_every_steps = config.checkpoint_every_steps = 100

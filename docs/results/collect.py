@@ -4,8 +4,9 @@
     python docs/results/collect.py runs/rt-0 runs/rt-1 --out=docs/results/sentiment/runs
 
 writes encoders.jsonl: result.json, of a trial with its overrides and train.py command, of a single
-run with its config, which `configs/saved.py` starts from; and, with --log, encoders.log: what the trials wrote to stderr. `--replace=OLD=NEW` puts other names for
-folders of this machine; what is left of them is an error.
+run with its config, which `configs/saved.py` starts from; and, with --log, encoders.log: what the
+trials wrote to stderr. `--replace=OLD=NEW` puts other names for folders of this machine; what is
+left of them is an error.
 """
 
 import argparse

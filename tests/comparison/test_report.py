@@ -232,6 +232,29 @@ def test_the_band_of_a_curve_is_the_deviation_of_a_sample(tmp_path, monkeypatch)
     assert low.tolist() == pytest.approx([60 - sd, 80]) and high[0] == pytest.approx(60 + sd)
 
 
+def test_a_single_evaluation_is_a_point_with_its_deviation(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        plots.Axes,
+        "errorbar",
+        lambda self, x, y, yerr=None, **style: drawn.append((x, yerr, style)),
+    )
+    for seed, score in enumerate((0.7, 0.8)):
+        write_run(tmp_path / f"{seed}", seed=seed, curve=(), dev=score)
+    plots.learning_curves(compare([str(tmp_path)], Options()).chosen, name="x")
+    ((steps, sd, style),) = drawn
+    assert len(steps) == 1 and style["marker"] == "o"
+    assert sd.tolist() == pytest.approx([10 / 2**0.5])
+
+
+def test_runs_that_ended_well_are_not_counted_by_that(tmp_path):
+    write_run(tmp_path / "a")
+    write_run(tmp_path / "b")  # the same seed once more
+    found = compare([str(tmp_path)], Options())
+    first, reason = tables.left_out(found)
+    assert first.endswith("1 could not be counted") and "complete: " in reason
+
+
 def test_the_front_holds_what_no_other_beats():
     xs, ys = np.array([1.0, 2, 2, 3, 4]), np.array([0.5, 0.4, 0.7, 0.7, 0.9])
     assert pareto.front(xs, ys) == [0, 2, 4]

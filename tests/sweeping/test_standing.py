@@ -110,3 +110,9 @@ def test_a_held_trial_is_running_and_a_refused_one_has_failed(tmp_path: Path) ->
 def test_a_result_on_another_machine_is_known_from_the_ledger(tmp_path: Path) -> None:
     found = standing(tmp_path, FakeLedger([tried("complete")], far=True))
     assert (found.status, found.open, found.metric) == ("complete", False, 0.5)
+
+
+def test_a_trial_took_what_all_its_tries_did(tmp_path):
+    tries = [tried("interrupted"), DEAD, tried("interrupted")]  # two of two seconds each
+    assert standing(tmp_path, FakeLedger(tries)).seconds == 4.0
+    assert standing(tmp_path, FakeLedger([DEAD])).seconds is None
