@@ -20,6 +20,8 @@ from attention.sweeping.workers import Workers
 from attention.training.interrupt import interruptible
 
 LOOK_SECONDS = 0.5
+_LOOK_SHARE = 100  # looking takes one part in so many of a core, which the workers want
+_MOST_LOOKS_APART = 20
 _TAIL_BYTES = 4096
 
 
@@ -109,11 +111,14 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
     for trial in scene.board.known().trials:
         if trial.config_hash is None:
             directory.write_refusal(trial)
-    table = Table()
+    table, recorded = Table(), None
     with interruptible() as interrupt, Workers(workers, setting, directory) as pool:
         while True:
+            start = time.monotonic()
             seen, left = look(scene)
-            record(scene, sweep, seen)
+            if recorded != (recorded := [each.standing for each in seen]):
+                record(scene, sweep, seen)
+            spent = time.monotonic() - start
             table.show(seen, wanted=len(seen) + left, workers=workers)
             if interrupt.requested:
                 break
@@ -122,9 +127,17 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
             pool.keep(to_do + running, attempts=sum(each.standing.attempts for each in seen))
             if not (to_do or running or len(pool)):
                 return seen
-            time.sleep(LOOK_SECONDS)
+            for _ in range(looks_apart(spent)):
+                if not interrupt.requested:
+                    time.sleep(LOOK_SECONDS)
     record(scene, sweep, look(scene)[0])
     raise Interrupted(f"stopped by {interrupt.requested}; the same command goes on")
+
+
+def looks_apart(seconds: float) -> int:
+    """How many LOOK_SECONDS to wait after a look that took so many seconds: hundreds of trials, or
+    a slow file system, are not looked at all the time."""
+    return min(max(1, round(seconds * _LOOK_SHARE / LOOK_SECONDS)), _MOST_LOOKS_APART)
 
 
 def _public(storage: str | None) -> str | None:

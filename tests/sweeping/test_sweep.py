@@ -17,6 +17,7 @@ import pytest
 from support.fake_training import write_recipe
 
 from attention.errors import Failure, UserError
+from attention.sweeping import sweep as sweeping
 from attention.sweeping.closing import closing_words, raise_failure
 from attention.sweeping.plan import read_sweep
 from attention.sweeping.sweep import Selection, make_setting
@@ -121,6 +122,31 @@ def test_a_crash_is_tried_again_at_once_but_not_for_ever(tmp_path: Path, run_swe
     assert [row["attempts"] for row in found] == [2, 2, 2] and "killed, 2 times" in found[2][
         "error"
     ]
+
+
+def test_looking_costs_little(
+    tmp_path: Path, run_sweep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are written where something has changed, and long looks are far apart."""
+    looks = {"look": 0, "record": 0}
+
+    def counted(name: str) -> None:
+        right = getattr(sweeping, name)
+
+        def call(*arguments: Any) -> Any:
+            looks[name] += 1
+            return right(*arguments)
+
+        monkeypatch.setattr(sweeping, name, call)
+
+    counted("look")
+    counted("record")
+    run_sweep(write_recipe(tmp_path, "yield {'steps': 40, 'step_seconds': 0.05}"), tmp_path / "s")
+    assert statuses(tmp_path / "s") == {"complete": 1}
+    assert looks["record"] <= 3 < looks["look"]  # planned, running, complete
+
+    monkeypatch.setattr(sweeping, "LOOK_SECONDS", 0.5)
+    assert [sweeping.looks_apart(seconds) for seconds in (0.0, 0.01, 0.04, 9.0)] == [1, 2, 8, 20]
 
 
 def test_the_first_so_many_or_the_one_of_an_index(tmp_path: Path, run_here: Any) -> None:
