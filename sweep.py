@@ -16,8 +16,14 @@ def main(arguments: argparse.Namespace) -> int | None:
     chosen = sweep.Selection(arguments.trials, arguments.index)
     swept = plan.read_sweep(arguments.config, arguments.overrides, arguments.budget)
     chosen.check(swept, workers=arguments.workers)
-    how = {"workers": arguments.workers, "storage": arguments.storage}
-    swept = budget.solve_budget(swept, arguments.workdir, **how, keep=not arguments.dry_run)
+    swept = budget.solve_budget(
+        swept,
+        arguments.workdir,
+        numbers=chosen.numbers(swept),
+        workers=arguments.workers,
+        storage=arguments.storage,
+        keep=not arguments.dry_run,
+    )
     setting = sweep.make_setting(
         swept,
         arguments.workdir,

@@ -71,6 +71,7 @@ def solve_budget(
     sweep: Sweep,
     workdir: str | Path,
     *,
+    numbers: Sequence[int] | None = None,
     workers: int = 1,
     storage: str | None = None,
     keep: bool = True,
@@ -81,6 +82,7 @@ def solve_budget(
 
     Args:
       workdir: the sweep directory.
+      numbers: the points that are to run; others are not solved. None: all.
       workers: how many the sweep will have: what is measured is measured as one of them.
       storage: the database, if the sweep has one.
       keep: whether to write down what is solved; False: nothing is made.
@@ -98,23 +100,27 @@ def solve_budget(
         )
     directory = SweepDirectory(workdir)
     directory.check_same(described_command(sweep))
+    points = sweep.points if numbers is None else [sweep.points[number] for number in numbers]
     if not keep:
-        book, errors = _completed(Book.read(directory.budget_file), sweep, workers)
+        book, errors = _completed(Book.read(directory.budget_file), sweep, points, workers)
         return _with_solutions(sweep, book, errors)
     directory.make()
     with directory.solving():
         before = Book.read(directory.budget_file)
-        book, errors = _completed(before, sweep, workers)
+        book, errors = _completed(before, sweep, points, workers)
         if book != before:
             book.write(directory.budget_file, sweep)
     return _with_solutions(sweep, book, errors)
 
 
-def _completed(book: Book, sweep: Sweep, workers: int) -> tuple[Book, dict[str, str]]:
-    """Solves what is not in the book; also returns why points cannot be, by `identity`."""
+def _completed(
+    book: Book, sweep: Sweep, points: Sequence[Point], workers: int
+) -> tuple[Book, dict[str, str]]:
+    """Solves which of the points are not in the book; also returns why some cannot be, by
+    `identity`."""
     assert sweep.budget is not None
     known = {identity(point) for point, _ in book.points}
-    unknown = {identity(each): each for each in sweep.points if identity(each) not in known}
+    unknown = {identity(each): each for each in points if identity(each) not in known}
     if not unknown:
         return book, {}
     if len(unknown) > 1 or book.reference is None:
@@ -129,13 +135,13 @@ def _completed(book: Book, sweep: Sweep, workers: int) -> tuple[Book, dict[str, 
     }
     needs = _needs_devices(sweep, sweep.budget)
     found = ask_another(request, workers=max(1, workers)) if needs else answer(request)
-    points, errors = list(book.points), {}
+    entries, errors = list(book.points), {}
     for (name, point), each in zip(unknown.items(), found["points"], strict=True):
         if "error" in each:
             errors[name] = each["error"]
         else:
-            points.append((point, Solved(**each)))
-    return Book(Amount(**found["reference"]), found["measured_on"], points), errors
+            entries.append((point, Solved(**each)))
+    return Book(Amount(**found["reference"]), found["measured_on"], entries), errors
 
 
 def _needs_devices(sweep: Sweep, budget: Budget) -> bool:
@@ -150,16 +156,17 @@ def _with_solutions(sweep: Sweep, book: Book, errors: dict[str, str]) -> Sweep:
     points, refused = [], {}
     for number, point in enumerate(sweep.points):
         found = solved.get(identity(point))
-        if found is None:
+        if identity(point) in errors:
             refused[number] = errors[identity(point)]
-        elif found.refused:
+        elif found and found.refused:
             named = " ".join(f"{key}={value}" for key, value in point.items()) or "{}"
             refused[number] = f"the point {named} {found.refused}"
         kept = {} if number in refused or found is None else {sweep.budget.solve: found.value}
         points.append({**point, **kept})
     for line in _told(sweep, book, [solved.get(identity(point)) for point in sweep.points]):
         log.info("%s", line)
-    if len(book.solved) == 1 and book.solved[0].amount == book.reference.amount:
+    every = all(identity(point) in solved for point in sweep.points)
+    if every and len(book.solved) == 1 and book.solved[0].amount == book.reference.amount:
         log.warning(
             "budget=%s makes nothing equal here: all points spend what the reference does. What is "
             "compared has to be in one sweep(), or name the reference there: budgeted(…, like=…)",

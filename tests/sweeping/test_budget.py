@@ -136,6 +136,18 @@ def test_parameters_are_equal_and_each_shape_is_solved_once(
 
 
 @pytest.mark.fast
+def test_what_is_not_to_run_is_not_solved(
+    tmp_path: Path, costs: FakeCosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep = read_sweep(write(tmp_path, f"budgeted({VARIANTS})"), ())
+    first = budget.solve_budget(sweep, tmp_path / "s", numbers=[0, 1])
+    assert solved(first) == [100, 100, None, None] and not first.refused
+    assert "makes nothing equal" not in caplog.text  # that is not known yet
+    assert solved(budget.solve_budget(sweep, tmp_path / "s", numbers=[2])) == [100, 100, 70, None]
+    assert solved(budget.solve_budget(sweep, tmp_path / "s")) == [100, 100, 70, 70]
+
+
+@pytest.mark.fast
 def test_the_reference_is_the_point_named_with_the_flags(tmp_path: Path, costs: FakeCosts) -> None:
     spec = write(tmp_path, f"budgeted({VARIANTS}, like={{'model.own': 300}})")
     sweep = budget.solve_budget(read_sweep(spec, [("model.mlp_dim", "50")]), tmp_path / "s")
