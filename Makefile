@@ -37,7 +37,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal
 
 test-fast: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) -m fast
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'fast and not long'
 
 test-full: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist=worksteal -m 'slow or mutants'

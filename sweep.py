@@ -1,7 +1,6 @@
 """Runs the points of a config file's sweep(), or goes on where the same command stopped."""
 
 import argparse
-import sys
 
 from attention import command
 
@@ -16,14 +15,9 @@ def main(arguments: argparse.Namespace) -> int | None:
     chosen = sweep.Selection(arguments.trials, arguments.index)
     swept = plan.read_sweep(arguments.config, arguments.overrides, arguments.budget)
     chosen.check(swept, workers=arguments.workers)
-    swept = budget.solve_budget(
-        swept,
-        arguments.workdir,
-        numbers=chosen.numbers(swept),
-        workers=arguments.workers,
-        storage=arguments.storage,
-        keep=not arguments.dry_run,
-    )
+    how = {"workers": arguments.workers, "storage": arguments.storage}
+    how |= {"numbers": chosen.numbers(swept), "keep": not arguments.dry_run}
+    swept = budget.solve_budget(swept, arguments.workdir, **how)
     setting = sweep.make_setting(
         swept,
         arguments.workdir,
@@ -35,7 +29,6 @@ def main(arguments: argparse.Namespace) -> int | None:
     if arguments.dry_run:
         print("\n".join(closing.planned_lines(swept, setting)))
         return None
-    print(f"sweeping {arguments.config} in {arguments.workdir}", file=sys.stderr)
     seen = sweep.run_sweep(swept, setting, workers=arguments.workers)
     print(closing.closing_words(setting, seen))
     closing.raise_failure(setting, seen)

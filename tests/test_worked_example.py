@@ -45,6 +45,7 @@ def same(committed: str, computed: str) -> bool:
     )
 
 
+@pytest.mark.long
 def test_the_page_is_what_the_code_gives(repository, made):
     committed = (repository / "docs" / "worked_example.md").read_text(encoding="utf-8")
     assert same(committed, made["worked_example.md"]), REGENERATE

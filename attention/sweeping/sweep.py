@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -111,6 +112,7 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
     for trial in scene.board.known().trials:
         if trial.config_hash is None:
             directory.write_refusal(trial)
+    print(f"sweeping {sweep.spec} in {setting.workdir}", file=sys.stderr)
     table, recorded = Table(), None
     with interruptible() as interrupt, Workers(workers, setting, directory) as pool:
         while True:

@@ -326,6 +326,7 @@ def test_a_folder_with_another_table_keeps_its_plots(tmp_path):
             report.check_folder(str(out))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["draw", "learning_curves", "_plot"])
 def test_a_report_that_was_cut_short_is_made_again(tmp_path, monkeypatch, part):
     found = compare([str(write_run(tmp_path / "run"))], Options())

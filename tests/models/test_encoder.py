@@ -42,7 +42,6 @@ def random(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("position", positions.names())
 def test_packed_rows_equal_separate_rows(norm, position):

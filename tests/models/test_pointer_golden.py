@@ -14,6 +14,7 @@ pytestmark = pytest.mark.fast
 WEIGHTS = {"query_kernel", "query_bias", "key_kernel", "score_vector", "gate_kernel", "gate_bias"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["mixed", "alone"])
 def test_probabilities(mode):
     file = read("pointer_opennmt")

@@ -112,6 +112,7 @@ def test_gradients_reach_own_tokens_only_and_are_finite(name):
         jax.tree.map(np.testing.assert_array_equal, (of_state, of_x), grad(state, spoilt, example))
 
 
+@pytest.mark.long
 @over_names
 def test_gradients_are_the_slopes(name):
     graphdef, state = nnx.split(make(name))

@@ -68,7 +68,6 @@ def tag(model, layout, length, chars=7):
     return found
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("position", positions.names())
 def test_packing_and_padding_never_show(position):
     model = make(position)

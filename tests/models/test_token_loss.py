@@ -32,6 +32,7 @@ def plain(x, table, labels, smoothing):
     return jnp.sum(jnp.where(labels >= 0, loss, 0.0)), jnp.sum((labels >= 0) & right)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(2, 5), (3, 100), (1, CHUNK), (4, 2 * CHUNK)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_sums_and_gradients_are_those_of_the_definition(size, smoothing):

@@ -51,7 +51,6 @@ def by_hand(two, sentence):
     return (np.asarray(onward) + np.asarray(backward)) / np.sqrt(2.0)
 
 
-@pytest.mark.fast
 @over_layers
 def test_packed_sentences_equal_each_by_hand(name, position):
     two, x = make(name, position), random(B, T, D)

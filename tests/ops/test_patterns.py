@@ -77,6 +77,7 @@ def test_visible_is_the_paper(name, options):
         np.testing.assert_array_equal(got[:, 0], want, err_msg=f"{causal=}")
 
 
+@pytest.mark.long
 @over_cases
 def test_groups_hold_each_visible_pair_once(name, options):
     for causal, ids in itertools.product(directions(name), segmentations(name)):

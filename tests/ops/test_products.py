@@ -25,6 +25,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES)
 def test_derivatives_equal_the_automatic_ones(name):
     product, spec, *shapes = SHAPES[name]

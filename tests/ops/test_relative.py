@@ -138,6 +138,7 @@ def materialised(q, weights, tables, distance):
     return key_term, jnp.einsum("bnts,btsh->btnh", weights, rows(tables["value_table"]))
 
 
+@pytest.mark.long
 @DISTANCES
 def test_shaw_derivatives(distance):
     distance = jnp.asarray(distance)

@@ -67,6 +67,7 @@ def test_a_scheme_is_a_name_a_config_or_none():
             positions.resolve(wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", configs())
 def test_every_scheme_acts_at_its_place_only(config):
     scheme = make(config, 12, num_heads=3)
@@ -85,6 +86,7 @@ def test_every_scheme_acts_at_its_place_only(config):
     assert positions.get(positions.name_of(config)).Config is type(config)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", configs())
 def test_positions_that_restart_give_what_separate_rows_give(config):
     scheme = make(config, 12, num_heads=3)

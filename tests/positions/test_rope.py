@@ -132,6 +132,7 @@ def test_products_depend_on_distance_only(options):
     assert abs(product(2, 5) - product(2, 7)) > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_later_part_is_a_part_of_the_whole(options):
     """Decoding turns a few queries at their own positions."""

@@ -64,7 +64,6 @@ def test_the_second_process_compiles_nothing_and_says_nothing(tmp_path):
     assert compile_once(tmp_path)[3] == 0
 
 
-@pytest.mark.fast
 def test_the_off_switch_and_the_users_own_directory(tmp_path):
     off = compile_once(tmp_path, ATTENTION_LAB_COMPILATION_CACHE="0")
     assert off[1:] == ("None", 0, 0)

@@ -32,7 +32,6 @@ def stop_at(monkeypatch, step: int) -> None:
     monkeypatch.setattr(loop.Trainer, "_take_step", take_and_stop)
 
 
-@pytest.mark.fast
 def test_a_run_directory_holds_what_it_should(whole_run):
     run, result = whole_run
     names = {entry.name for entry in run.iterdir() if not entry.name.startswith(".")}

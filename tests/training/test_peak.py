@@ -59,6 +59,7 @@ def test_peak_counts_the_work_of_all_devices_and_the_best_repeat(monkeypatch):
     peak.peak_flops.cache_clear()
 
 
+@pytest.mark.long
 def test_peak_memory_grows_with_what_is_held_and_never_shrinks():
     before = peak.peak_memory_bytes()
     held = np.ones(before // 8 + (64 << 20) // 8)

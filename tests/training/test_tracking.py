@@ -238,6 +238,7 @@ def test_a_command_that_failed_before_its_first_step_leaves_no_name_there(run):
     assert not (run.path / "tracking.json").exists()
 
 
+@pytest.mark.long
 def test_a_training_run_tells_how_each_sitting_ended(tmp_path, monkeypatch):
     from attention.training import loop
     from attention.training.shared import Shared

@@ -31,7 +31,6 @@ from attention import variants
 from attention.core.dropout import Rate
 
 
-@pytest.mark.fast
 @over_directions
 @over_cases
 def test_values(name, options, causal):

@@ -135,6 +135,7 @@ def test_layer(case):
     check(layer, file, name, ("x",), atol=1e-5, compiled=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["first", "some", "padded"])
 def test_longformer(name):
     file = read("longformer_transformers")

@@ -38,6 +38,7 @@ def read_by_a_layer(name: str, **options) -> set[str]:
     return {key.removeprefix("own.") for key in reads}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", variants.names())
 def test_every_option_is_read(name):
     small = dict(small_options(name))

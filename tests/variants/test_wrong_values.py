@@ -199,6 +199,7 @@ def test_who_cannot_decode_says_who_can(variant):
     assert "sliding_window" in DECODING
 
 
+@pytest.mark.long
 @pytest.mark.slow  # the conformance suite compiles what this calls as it is
 @pytest.mark.parametrize("variant", DECODING)
 def test_who_can_decode_decodes(variant):
@@ -220,6 +221,7 @@ def test_weights_where_there_are_none(variant):
         one_line(caught, repr(variant), "no attention weights")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", variants.names())
 def test_every_variant_answers_for_its_weights(variant):
     assert callable(variants.get(variant).weights)
