@@ -16,7 +16,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,data]'
 	@touch $@
 
 demo: $(VENV)/.installed

@@ -128,22 +128,48 @@ class SweepDirectory:
         self.check_same(now)
         if sweep.amount is not None:
             now["budget_amount"] = sweep.amount
+        if sweep.space:
+            self._check_same_space(described(sweep.space))
         of = {"space": described(sweep.space)} if sweep.space else {"points": sweep.points}
         write_json(self.sweep_file, {**now, **of})
 
-    def write_rows(self, rows: Sequence[Mapping[str, Any]], *, points: Mapping[int, Point]) -> None:
+    def _check_same_space(self, space: Mapping[str, Any]) -> None:
+        """Raises UserError for another space than the search began with; more trials are none."""
+        if not self.sweep_file.exists():
+            return
+        before = (_object(self.sweep_file.read_text("utf-8")) or {}).get("space") or {}
+        old, new = (_flat(each) for each in (before, json.loads(json.dumps(space))))
+        names = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+        if old and names:
+            raise UserError(
+                f"--workdir={self.path} holds a search with another {', '.join(names)}, and draws "
+                "from two spaces are not one search: put sweep() back, or name another folder"
+            )
+
+    def write_rows(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        points: Mapping[int, Point],
+        solved: str | None = None,
+    ) -> None:
         """Puts rows into trials.jsonl; those of other points of the same sweep stay.
 
         Args:
           points: all points of the sweep, by number.
+          solved: the key that a budget sets, which some of the points may lack as yet.
         """
+
+        def name(point: Point) -> str:
+            return identity({key: value for key, value in point.items() if key != solved})
+
         numbers: dict[str, int] = {}
         for number, point in points.items():
-            numbers.setdefault(identity(point), number)
+            numbers.setdefault(name(point), number)
         before = self.rows()
         merged: dict[int, Mapping[str, Any]] = {}
         for row in before:
-            here = numbers.get(identity(row["overrides"]))
+            here = numbers.get(name(row["overrides"]))
             if here is not None:
                 merged[here] = {**row, "trial": here}
         merged |= {row["trial"]: row for row in rows}
@@ -179,6 +205,12 @@ def _object(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _flat(space: Mapping[str, Any]) -> dict[str, Any]:
+    """What a search depends on, by name: each range, the sampler and so on, not how many trials."""
+    rest = {key: value for key, value in space.items() if key not in ("parameters", "trials")}
+    return {**rest, **space.get("parameters", {})}
 
 
 def described_command(sweep: Sweep) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def record(scene: Scene, sweep: Sweep, seen: Sequence[Seen]) -> None:
             row(directory, each.trial, standing, sweep)
             for each, standing in zip(seen, standings, strict=True)
         ]
-        directory.write_rows(rows, points=points)
+        directory.write_rows(rows, points=points, solved=sweep.budget and sweep.budget.solve)
 
 
 def row(
