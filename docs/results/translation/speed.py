@@ -8,7 +8,8 @@ encoder-decoders of 2+2 layers, width 128, MLP 512, 4 heads, one vocabulary of 8
 shared, dropout 0.1, Adam, 32 rows of 64 positions a side. Of Flax's example the model and the beam
 search run as they are, over pairs packed in the order in which they come, as it packs them, and
 prepared beforehand; loss and Adam are Optax's, and no metric is computed. Ours is what `train.py`
-does, with its input pipeline and its metrics. Prints every round as a JSON line, then medians.
+does, with its input pipeline and its metrics, and beside it its compiled step alone, again and again
+on one batch. Prints every round as a JSON line, then medians.
 """
 
 import argparse
@@ -41,6 +42,7 @@ class Speed(NamedTuple):
     amount: int  # real tokens of both sides, or sentences
     seconds: float
     padding: float = 0.0
+    tokens: int | None = None  # of the best hypotheses, each with its end
 
 
 class Ours:
@@ -99,12 +101,26 @@ class Ours:
         jax.block_until_ready(self.state)
         return _speed(tokens, start, steps)
 
+    def step_alone(self, steps: int) -> Speed:
+        """Takes so many steps on one batch that lies there, without input or metrics."""
+        batch = next(self.batches)
+        placed = self.x.parallel.place_batch(batch)
+        jax.block_until_ready(placed)
+        tokens = sum(np.count_nonzero(batch[s]["segment_ids"]) for s in ("source", "target"))
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.state, _ = self.step(self.state, placed, self.hyper)
+        jax.block_until_ready(self.state)
+        return _speed(tokens * steps, start, steps)
+
     def decode(self) -> Speed:
         """Translates the test split."""
         start = time.perf_counter()
         names = {"examples": ("hypotheses",)}
-        self.predictor.outputs(self.state.params, self.test, self.plan, names=names)
-        return Speed(len(self.test.examples), time.perf_counter() - start)
+        found = self.predictor.outputs(self.state.params, self.test, self.plan, names=names)
+        spent = time.perf_counter() - start
+        tokens = int(np.count_nonzero(found["examples"]["hypotheses"][:, 0]))
+        return Speed(len(self.test.examples), spent, tokens=tokens)
 
 
 class Flax:
@@ -266,33 +282,31 @@ def main() -> None:
 
 
 def measure(ours: Ours, flax: Flax, dtype: str, arguments: argparse.Namespace) -> None:
-    """Training, then decoding by what was trained."""
+    """Training, ours beside its compiled step alone, then decoding by what was trained."""
     both = {"ours": ours, "flax": flax}
     for one in both.values():
         one.train(3)
-    kinds = {
-        "train": lambda one: one.train(arguments.steps),
-        "decode": lambda one: one.decode(),
-    }
-    for kind, run in kinds.items():
-        if kind == "decode":
-            done = 3 + arguments.steps * arguments.rounds
-            for one in both.values():
-                one.train(max(arguments.trained - done, 0))
-                one.decode()
-        rates = {name: [] for name in both}
-        for number in range(arguments.rounds if kind == "train" else max(arguments.rounds // 2, 1)):
-            for name, one in both.items():
-                speed = run(one)
-                rates[name].append(speed.amount / speed.seconds)
-                row = {"dtype": dtype, "what": kind, "round": number, "of": name}
-                print(json.dumps({**row, **speed._asdict(), "rate": rates[name][-1]}), flush=True)
-        medians = {name: statistics.median(each) for name, each in rates.items()}
-        print(
-            f"{dtype} {kind}: ours {medians['ours']:.0f}, flax {medians['flax']:.0f} a second, "
-            f"ratio {medians['ours'] / medians['flax']:.2f}",
-            flush=True,
-        )
+    rates: dict[tuple[str, str], list[float]] = {}
+
+    def note(what: str, of: str, number: int, speed: Speed) -> None:
+        rates.setdefault((what, of), []).append(speed.amount / speed.seconds)
+        row = {"dtype": dtype, "what": what, "round": number, "of": of}
+        rate = speed.amount / speed.seconds
+        print(json.dumps({**row, **speed._asdict(), "rate": rate}), flush=True)
+
+    for number in range(arguments.rounds):
+        for name, one in both.items():
+            note("train", name, number, one.train(arguments.steps))
+        note("step alone", "ours", number, ours.step_alone(arguments.steps))
+    done = 3 + arguments.steps * arguments.rounds
+    for one in both.values():
+        one.train(max(arguments.trained - done, 0))
+        one.decode()
+    for number in range(max(arguments.rounds // 2, 1)):
+        for name, one in both.items():
+            note("decode", name, number, one.decode())
+    for (what, of), each in rates.items():
+        print(f"{dtype} {what}: {of} {statistics.median(each):.0f} a second", flush=True)
 
 
 if __name__ == "__main__":
