@@ -70,7 +70,8 @@ def lines(comparison: Comparison) -> list[str]:
         )
     found.append(
         "Costs. Means over the runs of a row. Times hold for the machine and what else it was "
-        "doing; FLOPs are counted for matrix products with parameters (six a parameter and token)."
+        "doing. FLOPs are those of all training steps, counted in the step's program: forward, "
+        "backward with what it computes again, and the update; attention and padding are in them."
     )
     if comparison.signatures:
         found.append(f"BLEU. sacreBLEU on detokenised text: {'; '.join(comparison.signatures)}")
