@@ -149,7 +149,7 @@ def _about_ends(members: Sequence[Chosen]) -> Iterator[str]:
     at_ends: dict[tuple[str, str], list[str]] = {}
     for chosen in members:
         for key, value in chosen.setting.tuned:
-            values = [dict(setting.tuned).get(key) for setting in chosen.settings]
+            values = [dict(items).get(key) for items in chosen.tried]
             tried = {each for each in values if isinstance(each, int | float)}
             if value in tried and value in (min(tried), max(tried)):
                 end = "lowest" if value == min(tried) else "highest"

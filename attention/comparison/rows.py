@@ -16,13 +16,14 @@ from attention.comparison.statistics import Interval, standard_deviation, t_inte
 
 COSTS = ("flops", "tokens_per_second", "peak_memory_bytes", "train_seconds")
 LOWER_IS_BETTER = ("loss",)
+_NOT_ENDED = (*UNFINISHED, "not evaluated", "planned")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """Runs that differ in their seed alone."""
 
-    tuned: Items  # the tuned keys in which the settings of the row differ
+    tuned: Items  # the tuned keys in which those that were tried differ
     runs: Mapping[str, Run]  # by seed
     dev: float  # the mean over seeds of the first metric on dev, by which it is chosen
 
@@ -115,6 +116,7 @@ class Chosen:
     group: Group
     setting: Setting
     settings: tuple[Setting, ...]
+    tried: tuple[Items, ...]  # `tuned` of these and of those that came to no score
     rejected: Sequence[tuple[Run, str]]  # runs of the group that do not count, and why
 
     @property
@@ -138,13 +140,16 @@ def choose(
     counted, rejected = _counted(group.runs, metric, split, include_running)
     if not counted:
         return None, rejected
-    settings, repeats = _settings(counted, keys)
+    tried = _tried(group.runs, counted, keys)
+    shown = grouping.differing(tried)
+    settings, repeats = _settings(counted, keys, shown)
     rejected += repeats
     most = max(len(setting.runs) for setting in settings)
     eligible = [setting for setting in settings if len(setting.runs) == most]
     best = max(eligible, key=lambda setting: setting.dev)  # the first of equals
-    row = _row(group, best, len(settings), metric or first_metric(group.runs), split)
-    return Chosen(row, group, best, tuple(settings), rejected), rejected
+    row = _row(group, best, len(tried), metric or first_metric(group.runs), split)
+    in_short = tuple(_only(items, shown) for items in tried)
+    return Chosen(row, group, best, tuple(settings), in_short, rejected), rejected
 
 
 def first_metric(runs: Sequence[Run]) -> str:
@@ -169,7 +174,23 @@ def _counted(
     return counted, rejected
 
 
-def _settings(runs: Sequence[Run], keys: Keys) -> tuple[list[Setting], list[tuple[Run, str]]]:
+def _tried(runs: Sequence[Run], counted: Sequence[Run], keys: Keys) -> list[Items]:
+    """The tuned items of each setting once, also of those whose runs all failed or were pruned.
+
+    They are effort as well, and a rate that diverged bounds the best one. A setting whose runs are
+    all still in training has had no chance to be chosen, and is not among them.
+    """
+    ended = [run for run in runs if run.status not in _NOT_ENDED]
+    return list(dict.fromkeys(grouping.tuned_items(run, keys) for run in (*counted, *ended)))
+
+
+def _only(items: Items, shown: set[str]) -> Items:
+    return tuple((key, value) for key, value in items if key in shown)
+
+
+def _settings(
+    runs: Sequence[Run], keys: Keys, shown: set[str]
+) -> tuple[list[Setting], list[tuple[Run, str]]]:
     by_items: dict[Items, dict[str, Run]] = {}
     repeats = []
     for run in runs:
@@ -178,14 +199,9 @@ def _settings(runs: Sequence[Run], keys: Keys) -> tuple[list[Setting], list[tupl
         if first is not run:
             # The same run again would make the spread over seeds look smaller than it is.
             repeats.append((run, f"it repeats seed {run.seed} of {first.workdir}"))
-    shown = grouping.differing(list(by_items))
     metric = first_metric(runs)
     settings = [
-        Setting(
-            tuple((key, value) for key, value in items if key in shown),
-            seeds,
-            float(np.mean(_scores(seeds.values(), "dev", metric))),
-        )
+        Setting(_only(items, shown), seeds, float(np.mean(_scores(seeds.values(), "dev", metric))))
         for items, seeds in by_items.items()
     ]
     return settings, repeats
