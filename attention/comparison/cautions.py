@@ -75,6 +75,7 @@ def _about(rows: Sequence[Row], baseline: str | None) -> Iterator[str]:
         values = dict.fromkeys(str(getattr(row, key)) for row in rows)
         if len(values) > 1 or "/" in next(iter(values)):
             yield f"runs are on different {name} ({', '.join(values)}): costs do not compare"
+    yield from _about_runs_at_once(rows)
     yield from _about_seeds(rows)
     yield from _about_baselines(rows)
 
@@ -92,6 +93,18 @@ def _about_budgets(rows: Sequence[Row]) -> Iterator[str]:
                 f"{name} differ by up to {100 * spread:.0f} % ({least} {write(known[least])}, "
                 f"{most} {write(known[most])}): not a comparison at equal {name}"
             )
+
+
+def _about_runs_at_once(rows: Sequence[Row]) -> Iterator[str]:
+    numbers: dict[str, list[str]] = {}
+    for row in rows:
+        numbers.setdefault(row.runs_at_once, []).append(row.name)
+    if len(numbers) > 1 or "/" in next(iter(numbers)):
+        listed = " and ".join(f"{number} ({_some(names)})" for number, names in numbers.items())
+        yield (
+            f"runs were trained {listed} at once: train time and memory are those of all that "
+            "one program trained, tokens/s those of one in that time, so they do not compare"
+        )
 
 
 def _about_effort(rows: Sequence[Row]) -> Iterator[str]:

@@ -74,6 +74,7 @@ class Row:
     ci_method: str | None
     t_low: float | None
     t_high: float | None
+    runs_at_once: str  # by one program; times and memory are those of all of them
     checkpoint: str = "best"  # of each run; "average": the mean of its last ones
     examples_low: float | None = None
     examples_high: float | None = None
@@ -239,6 +240,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         device_kind=_all_of(runs, "device_kind"),
         dtype=_all_of(runs, "dtype"),
         matmul_precision=_all_of(runs, "matmul_precision"),
+        runs_at_once=_all_of(runs, "runs_at_once", default=1),
         workdirs=[run.workdir for run in runs],
         panel=grouping.describe(group.panel),
         setting=grouping.describe(own),
@@ -273,8 +275,8 @@ def _most_of(runs: Sequence[Run], key: str) -> float | None:
     return max((value for value in values if isinstance(value, int | float)), default=None)
 
 
-def _all_of(runs: Sequence[Run], key: str) -> str:
-    return "/".join(dict.fromkeys(str(run.result.get(key)) for run in runs))
+def _all_of(runs: Sequence[Run], key: str, *, default: Any = None) -> str:
+    return "/".join(dict.fromkeys(str(run.result.get(key, default)) for run in runs))
 
 
 def split_of(block: Block, runs: Sequence[Run], *, wanted: str) -> str:
