@@ -6,10 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attention.comparison import formats
+from attention.comparison.budgets import SPENT
 from attention.comparison.rows import Chosen, Row
 
 _SPREAD = 0.02  # of a budget, from which rows are not at the same one
-_BUDGETS = {"num_params": "parameters", "steps": "steps", "flops": "FLOPs"}
+_COSTS = {
+    "num_params": ("parameters", formats.whole),
+    "steps": ("steps", formats.whole),
+    "flops": ("FLOPs", formats.short),
+    "train_seconds": ("seconds of training", formats.seconds),
+}
 _FEW_SEEDS = 5
 _MANY_ROWS = 4
 _PLACES = {"device_kind": "devices", "dtype": "dtypes", "matmul_precision": "matmul precisions"}
@@ -81,17 +87,21 @@ def _about(rows: Sequence[Row], baseline: str | None) -> Iterator[str]:
 
 
 def _about_budgets(rows: Sequence[Row]) -> Iterator[str]:
-    for key, name in _BUDGETS.items():
+    kinds = {row.budget for row in rows}
+    budget = SPENT.get(kinds.pop() or "") if len(kinds) == 1 else None
+    for key, (name, write) in _COSTS.items():
+        if key == "train_seconds" and key != budget:
+            continue  # never equal where nothing made it so
         known = {row.name: value for row in rows if (value := getattr(row, key))}
         if len(known) < 2:
             continue
         least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
         spread = known[most] / known[least] - 1
-        write = formats.short if key == "flops" else formats.whole
         if spread > _SPREAD:
             yield (
                 f"{name} differ by up to {100 * spread:.0f} % ({least} {write(known[least])}, "
                 f"{most} {write(known[most])}): not a comparison at equal {name}"
+                + (", though they were the budget" if key == budget else "")
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attention.comparison import grouping
+from attention.comparison import budgets, grouping
 from attention.comparison.grouping import Block, Group, Items, Keys
 from attention.comparison.resampling import bootstrap_seeds
 from attention.comparison.runs import COMPLETE, UNFINISHED, Run
@@ -74,6 +74,8 @@ class Row:
     ci_method: str | None
     t_low: float | None
     t_high: float | None
+    budget: str | None  # what the sweep of all its runs made equal: params, steps, flops, time
+    budget_amount: float | None
     runs_at_once: str  # by one program; times and memory are those of all of them
     checkpoint: str = "best"  # of each run; "average": the mean of its last ones
     examples_low: float | None = None
@@ -214,6 +216,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
     interval, student = bootstrap_seeds(values), t_interval(values)
     own = tuple(item for item in group.shown if item not in group.panel)
     costs: dict[str, Any] = {name: mean_of(runs, name) for name in COSTS}
+    budget = budgets.shared(run.budget for run in runs)
     return Row(
         task=group.block.task,
         dataset=group.block.dataset,
@@ -240,6 +243,8 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         device_kind=_all_of(runs, "device_kind"),
         dtype=_all_of(runs, "dtype"),
         matmul_precision=_all_of(runs, "matmul_precision"),
+        budget=budget and budget.kind,
+        budget_amount=budget and budget.amount,
         runs_at_once=_all_of(runs, "runs_at_once", default=1),
         workdirs=[run.workdir for run in runs],
         panel=grouping.describe(group.panel),
