@@ -6,10 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attention.comparison import formats
+from attention.comparison.budgets import SPENT
 from attention.comparison.rows import Chosen, Row
 
 _SPREAD = 0.02  # of a budget, from which rows are not at the same one
-_BUDGETS = {"num_params": "parameters", "steps": "steps", "flops": "FLOPs"}
+_COSTS = {
+    "num_params": ("parameters", formats.whole),
+    "steps": ("steps", formats.whole),
+    "flops": ("FLOPs", formats.short),
+    "train_seconds": ("seconds of training", formats.seconds),
+}
 _FEW_SEEDS = 5
 _MANY_ROWS = 4
 _PLACES = {"device_kind": "devices", "dtype": "dtypes", "matmul_precision": "matmul precisions"}
@@ -75,23 +81,40 @@ def _about(rows: Sequence[Row], baseline: str | None) -> Iterator[str]:
         values = dict.fromkeys(str(getattr(row, key)) for row in rows)
         if len(values) > 1 or "/" in next(iter(values)):
             yield f"runs are on different {name} ({', '.join(values)}): costs do not compare"
+    yield from _about_runs_at_once(rows)
     yield from _about_seeds(rows)
     yield from _about_baselines(rows)
 
 
 def _about_budgets(rows: Sequence[Row]) -> Iterator[str]:
-    for key, name in _BUDGETS.items():
+    kinds = {row.budget for row in rows}
+    budget = SPENT.get(kinds.pop() or "") if len(kinds) == 1 else None
+    for key, (name, write) in _COSTS.items():
+        if key == "train_seconds" and key != budget:
+            continue  # never equal where nothing made it so
         known = {row.name: value for row in rows if (value := getattr(row, key))}
         if len(known) < 2:
             continue
         least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
         spread = known[most] / known[least] - 1
-        write = formats.short if key == "flops" else formats.whole
         if spread > _SPREAD:
             yield (
                 f"{name} differ by up to {100 * spread:.0f} % ({least} {write(known[least])}, "
                 f"{most} {write(known[most])}): not a comparison at equal {name}"
+                + (", though they were the budget" if key == budget else "")
             )
+
+
+def _about_runs_at_once(rows: Sequence[Row]) -> Iterator[str]:
+    numbers: dict[str, list[str]] = {}
+    for row in rows:
+        numbers.setdefault(row.runs_at_once, []).append(row.name)
+    if len(numbers) > 1 or "/" in next(iter(numbers)):
+        listed = " and ".join(f"{number} ({_some(names)})" for number, names in numbers.items())
+        yield (
+            f"runs were trained {listed} at once: train time and memory are those of all that "
+            "one program trained, tokens/s those of one in that time, so they do not compare"
+        )
 
 
 def _about_effort(rows: Sequence[Row]) -> Iterator[str]:
@@ -149,7 +172,7 @@ def _about_ends(members: Sequence[Chosen]) -> Iterator[str]:
     at_ends: dict[tuple[str, str], list[str]] = {}
     for chosen in members:
         for key, value in chosen.setting.tuned:
-            values = [dict(setting.tuned).get(key) for setting in chosen.settings]
+            values = [dict(items).get(key) for items in chosen.tried]
             tried = {each for each in values if isinstance(each, int | float)}
             if value in tried and value in (min(tried), max(tried)):
                 end = "lowest" if value == min(tried) else "highest"

@@ -150,6 +150,12 @@ def _cost_columns(rows: Sequence[Row]) -> list[Column]:
         Column("trials", "runs behind the row, whatever their ending", lambda r: str(r.n_trials),
                lambda r: r.n_trials),
     ]  # fmt: skip
+    if any(row.budget for row in rows):
+        meaning = "what the sweep made equal in all of its trials"
+        found.append(Column("budget", meaning, formats.budget_text))
+    if any(row.runs_at_once != "1" for row in rows):
+        meaning = "runs trained by one program; time and memory are those of all of them"
+        found.append(Column("at once", meaning, lambda r: r.runs_at_once))
     if any(row.tuned for row in rows):
         found.append(Column("chosen on dev", "the tuned setting", lambda r: r.tuned))
     places = ("device_kind", "device"), ("dtype", "dtype"), ("matmul_precision", "precision")

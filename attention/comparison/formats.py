@@ -97,3 +97,18 @@ def seconds(value: float | None) -> str:
 
 def whole(value: float | None) -> str:
     return DASH if value is None else f"{value:,.0f}"
+
+
+def budget_text(row: Row) -> str:
+    """What the row's sweep made equal, and how much: `5M FLOPs`."""
+    if row.budget is None:
+        return DASH
+    write, unit = {
+        "params": (whole, "parameters"),
+        "steps": (whole, "steps"),
+        "flops": (short, "FLOPs"),
+        "time": (seconds, "of training"),
+    }[row.budget]
+    if row.budget_amount is None:
+        return "time of training" if row.budget == "time" else unit
+    return f"{write(row.budget_amount)} {unit}"

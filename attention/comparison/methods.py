@@ -70,8 +70,14 @@ def lines(comparison: Comparison) -> list[str]:
         )
     found.append(
         "Costs. Means over the runs of a row. Times hold for the machine and what else it was "
-        "doing; FLOPs are counted for matrix products with parameters (six a parameter and token)."
+        "doing. FLOPs are those of all training steps, counted in the step's program: forward, "
+        "backward with what it computes again, and the update; attention and padding are in them."
     )
+    if any(row.runs_at_once != "1" for row in rows):
+        found.append(
+            "Runs at once. Of runs that one program trained at once, time and memory are those of "
+            "all of them, tokens/s those of one in that time."
+        )
     if comparison.signatures:
         found.append(f"BLEU. sacreBLEU on detokenised text: {'; '.join(comparison.signatures)}")
     packages = ", ".join(f"{name} {version(name)}" for name in ("scipy", "numpy", "sacrebleu"))

@@ -11,6 +11,7 @@ from attention.comparison.answer import answer
 from attention.comparison.cautions import panel_name
 from attention.comparison.columns import Column, columns
 from attention.comparison.comparing import Comparison
+from attention.comparison.grouping import Items
 from attention.comparison.page_style import SCRIPT, STYLE
 from attention.comparison.plots import INK, Plot
 from attention.comparison.rows import Chosen, Row
@@ -131,23 +132,30 @@ def _row_class(row: Row) -> str:
 
 
 def _settings(comparison: Comparison) -> Iterator[str]:
-    """Every tuned setting with its dev score, where there was a choice."""
-    tuned = [chosen for chosen in comparison.chosen if len(chosen.settings) > 1]
+    """Every tuned setting with its dev score, where several were tried."""
+    tuned = [chosen for chosen in comparison.chosen if len(chosen.tried) > 1]
     if not tuned:
         return
     yield "<section><h2>Settings tried</h2><p>By dev score, the only one that chooses.</p>"
     for chosen in tuned:
         row = chosen.row
         yield f"<details><summary>{escape(row.name)} ({escape(panel_name(row))}): "
-        yield f"{len(chosen.settings)} settings</summary><ul>"
+        yield f"{len(chosen.tried)} settings</summary><ul>"
         for setting in sorted(chosen.settings, key=lambda s: -s.dev):
-            what = ", ".join(f"{key}={value}" for key, value in setting.tuned)
             seeds = f"{len(setting.runs)} seed{'s' * (len(setting.runs) > 1)}"
-            line = f"{formats.score(setting.dev, row.dev_metric)} · {seeds} · {what}"
+            dev = formats.score(setting.dev, row.dev_metric)
+            line = f"{dev} · {seeds} · {_named(setting.tuned)}"
             mark = " <strong>chosen</strong>" if setting is chosen.setting else ""
             yield f"<li>{escape(line)}{mark}</li>"
+        scored = {setting.tuned for setting in chosen.settings}
+        lost = [items for items in chosen.tried if items not in scored]
+        yield from (f"<li>no score · {escape(_named(items))}</li>" for items in lost)
         yield "</ul></details>"
     yield "</section>"
+
+
+def _named(items: Items) -> str:
+    return ", ".join(f"{key}={value}" for key, value in items)
 
 
 def _reproduce(comparison: Comparison, command: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attention.comparison import grouping
+from attention.comparison import budgets, grouping
 from attention.comparison.grouping import Block, Group, Items, Keys
 from attention.comparison.resampling import bootstrap_seeds
 from attention.comparison.runs import COMPLETE, UNFINISHED, Run
@@ -16,13 +16,14 @@ from attention.comparison.statistics import Interval, standard_deviation, t_inte
 
 COSTS = ("flops", "tokens_per_second", "peak_memory_bytes", "train_seconds")
 LOWER_IS_BETTER = ("loss",)
+_NOT_ENDED = (*UNFINISHED, "not evaluated", "planned")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """Runs that differ in their seed alone."""
 
-    tuned: Items  # the tuned keys in which the settings of the row differ
+    tuned: Items  # the tuned keys in which those that were tried differ
     runs: Mapping[str, Run]  # by seed
     dev: float  # the mean over seeds of the first metric on dev, by which it is chosen
 
@@ -73,6 +74,9 @@ class Row:
     ci_method: str | None
     t_low: float | None
     t_high: float | None
+    budget: str | None  # what the sweep of all its runs made equal: params, steps, flops, time
+    budget_amount: float | None
+    runs_at_once: str  # by one program; times and memory are those of all of them
     checkpoint: str = "best"  # of each run; "average": the mean of its last ones
     examples_low: float | None = None
     examples_high: float | None = None
@@ -115,6 +119,7 @@ class Chosen:
     group: Group
     setting: Setting
     settings: tuple[Setting, ...]
+    tried: tuple[Items, ...]  # `tuned` of these and of those that came to no score
     rejected: Sequence[tuple[Run, str]]  # runs of the group that do not count, and why
 
     @property
@@ -138,13 +143,16 @@ def choose(
     counted, rejected = _counted(group.runs, metric, split, include_running)
     if not counted:
         return None, rejected
-    settings, repeats = _settings(counted, keys)
+    tried = _tried(group.runs, counted, keys)
+    shown = grouping.differing(tried)
+    settings, repeats = _settings(counted, keys, shown)
     rejected += repeats
     most = max(len(setting.runs) for setting in settings)
     eligible = [setting for setting in settings if len(setting.runs) == most]
     best = max(eligible, key=lambda setting: setting.dev)  # the first of equals
-    row = _row(group, best, len(settings), metric or first_metric(group.runs), split)
-    return Chosen(row, group, best, tuple(settings), rejected), rejected
+    row = _row(group, best, len(tried), metric or first_metric(group.runs), split)
+    in_short = tuple(_only(items, shown) for items in tried)
+    return Chosen(row, group, best, tuple(settings), in_short, rejected), rejected
 
 
 def first_metric(runs: Sequence[Run]) -> str:
@@ -169,7 +177,23 @@ def _counted(
     return counted, rejected
 
 
-def _settings(runs: Sequence[Run], keys: Keys) -> tuple[list[Setting], list[tuple[Run, str]]]:
+def _tried(runs: Sequence[Run], counted: Sequence[Run], keys: Keys) -> list[Items]:
+    """The tuned items of each setting once, also of those whose runs all failed or were pruned.
+
+    They are effort as well, and a rate that diverged bounds the best one. A setting whose runs are
+    all still in training has had no chance to be chosen, and is not among them.
+    """
+    ended = [run for run in runs if run.status not in _NOT_ENDED]
+    return list(dict.fromkeys(grouping.tuned_items(run, keys) for run in (*counted, *ended)))
+
+
+def _only(items: Items, shown: set[str]) -> Items:
+    return tuple((key, value) for key, value in items if key in shown)
+
+
+def _settings(
+    runs: Sequence[Run], keys: Keys, shown: set[str]
+) -> tuple[list[Setting], list[tuple[Run, str]]]:
     by_items: dict[Items, dict[str, Run]] = {}
     repeats = []
     for run in runs:
@@ -178,14 +202,9 @@ def _settings(runs: Sequence[Run], keys: Keys) -> tuple[list[Setting], list[tupl
         if first is not run:
             # The same run again would make the spread over seeds look smaller than it is.
             repeats.append((run, f"it repeats seed {run.seed} of {first.workdir}"))
-    shown = grouping.differing(list(by_items))
     metric = first_metric(runs)
     settings = [
-        Setting(
-            tuple((key, value) for key, value in items if key in shown),
-            seeds,
-            float(np.mean(_scores(seeds.values(), "dev", metric))),
-        )
+        Setting(_only(items, shown), seeds, float(np.mean(_scores(seeds.values(), "dev", metric))))
         for items, seeds in by_items.items()
     ]
     return settings, repeats
@@ -197,6 +216,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
     interval, student = bootstrap_seeds(values), t_interval(values)
     own = tuple(item for item in group.shown if item not in group.panel)
     costs: dict[str, Any] = {name: mean_of(runs, name) for name in COSTS}
+    budget = budgets.shared(run.budget for run in runs)
     return Row(
         task=group.block.task,
         dataset=group.block.dataset,
@@ -223,6 +243,9 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         device_kind=_all_of(runs, "device_kind"),
         dtype=_all_of(runs, "dtype"),
         matmul_precision=_all_of(runs, "matmul_precision"),
+        budget=budget and budget.kind,
+        budget_amount=budget and budget.amount,
+        runs_at_once=_all_of(runs, "runs_at_once", default=1),
         workdirs=[run.workdir for run in runs],
         panel=grouping.describe(group.panel),
         setting=grouping.describe(own),
@@ -257,8 +280,8 @@ def _most_of(runs: Sequence[Run], key: str) -> float | None:
     return max((value for value in values if isinstance(value, int | float)), default=None)
 
 
-def _all_of(runs: Sequence[Run], key: str) -> str:
-    return "/".join(dict.fromkeys(str(run.result.get(key)) for run in runs))
+def _all_of(runs: Sequence[Run], key: str, *, default: Any = None) -> str:
+    return "/".join(dict.fromkeys(str(run.result.get(key, default)) for run in runs))
 
 
 def split_of(block: Block, runs: Sequence[Run], *, wanted: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention.comparison.budgets import Budget, budget_of
 from attention.errors import UserError, did_you_mean
 
 COMPLETE = "complete"
@@ -40,6 +41,7 @@ class Run:
     status: str
     reason: str = ""
     is_averaged: bool = False  # see `averaged`
+    budget: Budget | None = None  # of its sweep
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -121,17 +123,20 @@ def _runs_below(folder: Path, name: str, depth: int) -> Iterator[Run]:
     if (folder / "config.json").is_file():
         yield _read_run(folder, name)
     elif (folder / "sweep.json").is_file():
-        yield from _read_sweep(folder, name)
+        trials = list(_json_lines(folder / "trials.jsonl"))
+        budget = budget_of(trials)
+        for run in _read_sweep(folder, name, trials):
+            yield dataclasses.replace(run, budget=budget)
     elif depth:
         for child in sorted(folder.iterdir()):
             if child.is_dir() and not child.name.startswith("."):
                 yield from _runs_below(child, f"{name}/{child.name}", depth - 1)
 
 
-def _read_sweep(folder: Path, name: str) -> Iterator[Run]:
+def _read_sweep(folder: Path, name: str, trials: Sequence[dict[str, Any]]) -> Iterator[Run]:
     """The trials of a sweep: those it lists, and run directories that it does not list yet."""
     last: dict[str, dict[str, Any]] = {}  # a trial that was tried again has several lines
-    for row in _json_lines(folder / "trials.jsonl"):
+    for row in trials:
         key = str(row.get("config_hash") or row.get("trial"))
         last.pop(key, None)
         last[key] = row

@@ -17,7 +17,7 @@ import pytest
 from support.fake_runs import write_run, write_tagging_run, write_translation_run
 
 from attention import command
-from attention.comparison import comparing, page, pareto, plots, report, tables
+from attention.comparison import comparing, methods, page, pareto, plots, report, tables
 from attention.comparison.comparing import Options, compare
 from attention.comparison.formats import memory, p_text, seconds, short
 from attention.comparison.labels import apart, within
@@ -77,6 +77,13 @@ def test_json_rows_have_the_promised_keys(written):
     details = json.loads((out / "details.json").read_text())
     assert [run["status"] for run in details["not_counted"]] == ["failed"]
     assert len(details["settings"]) == 6 and len(details["cautions"]) >= 1
+
+
+def test_the_methods_say_how_flops_are_counted(written):
+    (costs,) = [line for line in methods.lines(written[1]) if line.startswith("Costs.")]
+    for part in ("counted in the step's program", "attention", "padding", "computes again"):
+        assert part in costs
+    assert "six a parameter" not in costs
 
 
 def test_csv_is_the_json_unrounded(written):
