@@ -8,8 +8,8 @@ encoder-decoders of 2+2 layers, width 128, MLP 512, 4 heads, one vocabulary of 8
 shared, dropout 0.1, Adam, 32 rows of 64 positions a side. Of Flax's example the model and the beam
 search run as they are, over pairs packed in the order in which they come, as it packs them, and
 prepared beforehand; loss and Adam are Optax's, and no metric is computed. Ours is what `train.py`
-does, with its input pipeline and its metrics; beside it stands its compiled step alone, again and again
-on one batch. Prints every round as a JSON line, then medians.
+does, with its input pipeline and its metrics; beside it stands its compiled step alone, again and
+again on one batch. Prints every round as a JSON line, then medians.
 """
 
 import argparse
