@@ -4,12 +4,12 @@
     python docs/results/sweep/kills.py --kills=20 --vectorize=2 --out=docs/results/sweep/kills.jsonl
 
 Both sweeps are the first trials of the tiny tagger's own, with the same flags. The one is left
-alone. Of the other, workers are killed with `kill -9`, and now and then the command itself, which is
-then started again, until so many have been killed; then it is started once more. Asserts that each
-trial is there once and complete, with each step once in its metrics, and that scores and losses are
-those of the unbroken sweep to the last bit; with --vectorize=2 and more, where trials come together
-in other groups and so agree to rounding alone, that accuracies differ by less than 0.01. Appends a
-JSON line.
+alone. Of the other, workers are killed with `kill -9`, and now and then the command itself, which
+is then started again, until so many have been killed; then it is started once more. Asserts that
+each trial is there once and complete, with each step once in its metrics, and that scores and
+losses are those of the unbroken sweep to the last bit; with --vectorize=2 and more, where trials
+come together in other groups and so agree to rounding alone, that accuracies differ by less than
+0.01. Appends a JSON line.
 """
 
 import argparse
