@@ -9,7 +9,12 @@ import pytest
 from support.runs import flags, losses, run, small_config, small_overrides
 
 from attention.errors import UserError
+from attention.sweeping.directory import SweepDirectory
 from attention.sweeping.grouping import read_width
+from attention.sweeping.plan import read_sweep
+from attention.sweeping.setting import open_scene
+from attention.sweeping.sweep import Selection, make_setting
+from attention.sweeping.worker import take_trials
 from attention.training.loop import train
 
 RECIPE = """
@@ -78,6 +83,21 @@ def test_auto_measures_and_a_second_command_adds_nothing(tmp_path):
     assert [row["status"] for row in rows] == 5 * ["complete"]
     _, again = swept(tmp_path, "(1e-3, 3e-3)", "--vectorize=auto")
     assert again == rows
+
+
+def test_what_keeps_auto_from_measuring_is_told_by_the_trials(tmp_path):
+    (tmp_path / "recipe.py").write_text(RECIPE.replace("RATES", "(1e-3,)"))
+    overrides = {**small_overrides(tmp_path / "data"), **SHARED}
+    given = [(key, str(value)) for key, value in overrides.items()]
+    sweep = read_sweep(f"{tmp_path}/recipe.py:dataset=files,size=tiny", given)
+    setting = make_setting(sweep, tmp_path / "s", Selection(2), vectorize="auto")
+    SweepDirectory(setting.workdir).create(sweep, storage=None)
+    (tmp_path / "data" / "train.conllu").unlink()
+    scene = open_scene(setting, sweep)
+    assert take_trials(scene, setting)
+    for trial in scene.board.known().trials:
+        (one,) = scene.ledger.tries(trial.name)
+        assert (one.status, one.kind) == ("failed", "input") and "train.conllu" in one.error
 
 
 @pytest.mark.fast
