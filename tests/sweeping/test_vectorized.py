@@ -11,6 +11,7 @@ from support.runs import flags, losses, run, small_config, small_overrides
 from attention.errors import UserError
 from attention.sweeping.directory import SweepDirectory
 from attention.sweeping.grouping import read_width
+from attention.sweeping.ledger import FileLedger
 from attention.sweeping.plan import read_sweep
 from attention.sweeping.setting import open_scene
 from attention.sweeping.sweep import Selection, make_setting
@@ -46,12 +47,14 @@ def result_of(row) -> dict:
 
 
 def test_trials_at_once_are_what_they_are_alone(tmp_path):
-    done, rows = swept(tmp_path, "(1e-3, 1e30)", "--vectorize=4")
+    done, rows = swept(tmp_path, "(1e-3, 1e30)", "--vectorize=2")
     assert done.returncode == 1, done.stderr  # those that diverge
     assert [row["status"] for row in rows] == 2 * ["complete", "failed"] + ["complete"]
     assert "the loss is" in rows[1]["error"]
     whole, other_shape = result_of(rows[0]), result_of(rows[4])
-    assert whole["runs_at_once"] == 4 and other_shape["runs_at_once"] == 1
+    assert whole["runs_at_once"] == 2 and other_shape["runs_at_once"] == 1
+    ledger = FileLedger(tmp_path / "s" / "claims")
+    assert [ledger.tries(row["config_hash"])[0].runs_at_once for row in rows] == [2, 2, 2, 2, 1]
 
     alone = small_config(tmp_path / "data", **{k.replace(".", "__"): v for k, v in SHARED.items()},
                          seed=2, optimizer__learning_rate=1e-3)  # fmt: skip
@@ -59,9 +62,10 @@ def test_trials_at_once_are_what_they_are_alone(tmp_path):
     assert losses(Path(rows[2]["workdir"])) == pytest.approx(losses(tmp_path / "alone"), abs=1e-4)
 
     logs = [Path(row["log"]).read_text() for row in rows[:4]]
-    assert all("trained at once with 3 others" in log and "step 2/4" in log for log in logs[::2])
+    assert all("one of 2 trained at once" in log and "step 2/4" in log for log in logs[::2])
     assert "error: step" in logs[1] and "error: step" not in logs[0]
-    assert not any(rows[2]["config_hash"] in log for log in (logs[0], logs[1]))
+    named = [[row["config_hash"] in log for row in rows[:4]] for log in logs]
+    assert named == [[one == other for one in range(4)] for other in range(4)]
 
 
 @pytest.mark.slow
