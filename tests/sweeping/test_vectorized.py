@@ -55,6 +55,8 @@ def test_trials_at_once_are_what_they_are_alone(tmp_path):
     assert whole["runs_at_once"] == 2 and other_shape["runs_at_once"] == 1
     ledger = FileLedger(tmp_path / "s" / "claims")
     assert [ledger.tries(row["config_hash"])[0].runs_at_once for row in rows] == [2, 2, 2, 2, 1]
+    # The second group has the program of the first.
+    assert whole["compile_seconds"] > 0 == result_of(rows[2])["compile_seconds"]
 
     alone = small_config(tmp_path / "data", **{k.replace(".", "__"): v for k, v in SHARED.items()},
                          seed=2, optimizer__learning_rate=1e-3)  # fmt: skip
