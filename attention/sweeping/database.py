@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import logging
 import re
@@ -102,7 +101,7 @@ class DatabaseLedger:
             return None
         begun = new_try()
         waiting = create_trial(
-            state=TrialState.WAITING, user_attrs={"name": name, **dataclasses.asdict(begun)}
+            state=TrialState.WAITING, user_attrs={"name": name, **begun.to_record()}
         )
         number = self._storage.create_new_trial(self._study._study_id, template_trial=waiting)
         self._storage.record_heartbeat(number)  # before it counts, so that it can go stale
@@ -123,11 +122,7 @@ class DatabaseLedger:
         return any(each.state == TrialState.RUNNING for each in self._all().get(name, []))
 
     def tries(self, name: str) -> list[Try]:
-        fields = [field.name for field in dataclasses.fields(Try)]
-        return [
-            Try(**{field: each.user_attrs[field] for field in fields})
-            for each in self._all().get(name, [])
-        ]
+        return [Try.from_record(each.user_attrs) for each in self._all().get(name, [])]
 
     def _all(self) -> dict[str, list[FrozenTrial]]:
         """The tries by name, without the one being entered; read again after a while."""
@@ -167,7 +162,7 @@ class DatabaseClaim:
         state = TrialState.COMPLETE if good else TrialState.FAIL
         values = [outcome.metric] if good else None
         try:
-            for key, value in dataclasses.asdict(outcome).items():
+            for key, value in outcome.to_record().items():
                 self._storage.set_trial_user_attr(self._number, key, value)
             self._storage.set_trial_state_values(self._number, state=state, values=values)
         except optuna.exceptions.UpdateFinishedTrialError:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 from attention import configuration
 from attention.errors import UserError
 from attention.sweeping.plan import Trial
 from attention.sweeping.running import Job
 from attention.sweeping.setting import Scene
+
+if TYPE_CHECKING:
+    from attention.training.vectorize_width import Width
+
+log = logging.getLogger(__name__)
 
 AUTO = "auto"
 _MOST = 64  # at once, however much memory there is
@@ -37,7 +43,7 @@ class Groups:
         self._vectorize = vectorize if shared is not None else "1"
         self._shared: Any = shared
         self._configs: dict[str, Any] = {}
-        self._widths: dict[str, int] = {}
+        self._widths: dict[str, Width] = {}  # by program
 
     def next(self) -> list[Job]:
         """Claims the trials to run next; empty where none is left."""
@@ -47,9 +53,8 @@ class Groups:
         config = None if self._vectorize == "1" else self._config(first.trial)
         if config is None:
             return [first]
-        alike = self._alike(first.trial, config)
-        width = self._width(config, most=len(alike) + 1)
         jobs = [first]
+        alike, width = self._alike(first.trial, config)
         for trial in alike:
             if len(jobs) < width and (job := claim_job(self._scene, trial)):
                 jobs.append(job)
@@ -65,39 +70,66 @@ class Groups:
             self._scene.board.settle({chosen.name: self._scene.standings.of(chosen)})
         return None
 
-    def _alike(self, first: Trial, config: Any) -> list[Trial]:
-        """The open trials that can train together with one that is claimed."""
+    def _alike(self, first: Trial, config: Any) -> tuple[list[Trial], int]:
+        """The trials that can train together with one that is claimed, and how many are to."""
+        known = self._scene.board.known()
+        step = self._newest_step(first)
+        others = [
+            trial
+            for trial in known.trials
+            if trial.name != first.name and self._scene.standings.of(trial).open
+        ]
+        alike = [trial for trial in others if self._is_alike(trial, config, step)]
+        left = known.left if step == 0 else 0  # what is yet to be chosen begins at step 0
+        width = self._width(config, most=1 + len(alike) + left)
+        # A search chooses without knowing what the others of the group will give: as few as will
+        # do, and none while there are enough that wait for a group of their own.
+        for _ in range(min(left, width - 1 - len(others))):
+            chosen = self._scene.board.ask()
+            if chosen is not None and self._is_alike(chosen, config, step):
+                alike.append(chosen)
+        return alike, width
+
+    def _is_alike(self, trial: Trial, config: Any, step: int) -> bool:
         from attention.training import vectorize
 
-        known = self._scene.board.known()
-        wanted = _MOST if self._vectorize == AUTO else int(self._vectorize)
-        trials = [trial for trial in known.trials if trial.name != first.name]
-        # A search chooses without knowing what the others of the group will give.
-        while known.left and len(trials) + 1 < wanted and (chosen := self._scene.board.ask()):
-            trials.append(chosen)
-        step = vectorize.newest_step(str(self._scene.directory.run(first).path))
-        alike = []
-        for trial in trials:
-            other = self._config(trial) if self._scene.standings.of(trial).open else None
-            workdir = str(self._scene.directory.run(trial).path)
-            if other is None or vectorize.newest_step(workdir) != step:
-                continue
-            try:
-                vectorize.check_alike([config, other])
-            except UserError:  # of a group of its own
-                continue
-            alike.append(trial)
-        return alike
+        other = self._config(trial)
+        if other is None:
+            return False
+        try:
+            vectorize.check_alike([config, other])
+        except UserError:  # of a group of its own
+            return False
+        return self._newest_step(trial) == step
+
+    def _newest_step(self, trial: Trial) -> int:
+        from attention.training import vectorize
+
+        return vectorize.newest_step(str(self._scene.directory.run(trial).path))
 
     def _width(self, config: Any, *, most: int) -> int:
+        """How many of at most so many trials like this one to train at once."""
         if self._vectorize != AUTO:
             return int(self._vectorize)
-        from attention.training.vectorize_width import choose_width
-
+        most = min(most, _MOST)
+        if most == 1:  # there is nothing to measure
+            return 1
         program = configuration.program_of(config)
-        if program not in self._widths:
-            self._widths[program] = choose_width(config, most=most, shared=self._shared)
-        return self._widths[program]
+        width = self._widths.get(program)
+        # What was measured for a few says nothing of more, which may come later.
+        if width is None or (width.untried is not None and width.untried <= most):
+            width = self._widths[program] = self._measure(config, most=most)
+        return width.best
+
+    def _measure(self, config: Any, *, most: int) -> Width:
+        from attention.training.vectorize_width import Width, choose_width
+
+        try:
+            return choose_width(config, most=most, shared=self._shared)
+        except Exception as error:  # a trial alone meets it again, or not; its outcome says which
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            log.warning("--vectorize=auto: one at a time, as measuring failed: %s", reason)
+            return Width(best=1)
 
     def _config(self, trial: Trial) -> Any:
         """The config of a trial; None where it is refused, which its own run will say."""

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -43,10 +43,30 @@ class Try:
     metric_name: str = ""
     host: str = ""
     pid: int = 0
+    runs_at_once: int = 1  # trials that shared the time from start to end, this one included
 
     @property
     def time(self) -> float:
         return self.started if self.ended is None else self.ended
+
+    @property
+    def seconds(self) -> float:
+        """Its share of the seconds it took; 0 before it has ended, also by a kill."""
+        return 0.0 if self.ended is None else (self.ended - self.started) / self.runs_at_once
+
+    def to_record(self) -> dict[str, Any]:
+        """Returns it as it is written down."""
+        record = dataclasses.asdict(self)
+        if self.runs_at_once == 1:
+            # Earlier versions take a record with a field that they do not know for damaged.
+            del record["runs_at_once"]
+        return record
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Try:
+        """Reads what this version knows; raises TypeError where the least is missing."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: record[name] for name in known if name in record})
 
 
 def new_try() -> Try:
@@ -111,10 +131,11 @@ class FileLedger:
 
     def tries(self, name: str) -> list[Try]:
         try:
-            return [Try(**each) for each in json.loads(self._record(name).read_text("utf-8"))]
+            records = json.loads(self._record(name).read_text("utf-8"))
+            return [Try.from_record(each) for each in records]
         except FileNotFoundError:
             return []
-        except (ValueError, TypeError):  # a full disk, another version: tries count from here on
+        except (ValueError, TypeError):  # a full disk, a foreign file: tries count from here on
             log.warning("%s is damaged and is passed over", self._record(name))
             return []
 
@@ -131,7 +152,7 @@ class FileClaim:
         self._tries = tries
 
     def write(self) -> None:
-        write_json(self._record, [dataclasses.asdict(each) for each in self._tries])
+        write_json(self._record, [each.to_record() for each in self._tries])
 
     def end(self, outcome: Try) -> None:
         self._tries[-1] = outcome

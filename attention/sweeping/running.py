@@ -76,12 +76,12 @@ def run_at_once(jobs: Sequence[Job], *, train: str, shared: Any) -> list[Try]:
     from attention.training.vectorize import train_together
 
     assert train == TRAINER
-    begun = new_try()
+    begun = dataclasses.replace(new_try(), runs_at_once=len(jobs))
     with output_to(jobs[0].log), contextlib.ExitStack() as logs:
         for job in jobs:
             file = logs.enter_context(lines_of_thread_to(job.log, thread=str(job.workdir)))
             print(f"trial {job.trial.number}: {job.trial.command(job.workdir)}", file=file)
-            print(f"trained at once with {len(jobs) - 1} others", file=file)
+            print(f"one of {len(jobs)} trained at once", file=file)
         try:
             outcomes = train_together(
                 [job.trial.load() for job in jobs],

@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     metric_name: str = ""
     attempts: int = 0
     error: str = ""
-    seconds: float | None = None  # of all tries that have ended
+    seconds: float | None = None  # of a worker, for all tries that have ended
 
 
 class Standings:
@@ -55,7 +55,7 @@ class Standings:
         if trial.config_hash is None:
             return Standing("failed", open=False, error=trial.error)
         tries = self._ledger.tries(trial.name)
-        seconds = sum(each.ended - each.started for each in tries if each.ended) or None
+        seconds = sum(each.seconds for each in tries) or None
         result = self._directory.run(trial).read_result() or {}
         if result.get("status") in ENDED:
             name, value = first_metric(result)

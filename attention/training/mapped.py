@@ -51,19 +51,22 @@ class MappedStep:
         share is computed once.)"""
         return self._flops[batch_shape(batch)]
 
-    def __call__(self, states: Any, batches: Sequence[Batch], hypers: Any) -> tuple[Any, Any]:
+    def __call__(
+        self, states: Any, batches: Sequence[Batch], hypers: Any, *, own_batches: bool = False
+    ) -> tuple[Any, Any]:
         """Takes a step of all runs.
 
         Args:
           states: with a leading axis of runs; their memory is reused.
-          batches: on the host, one a run; where all are equal, one is placed and serves all.
+          batches: on the host, one a run.
           hypers: with a leading axis of runs.
+          own_batches: they may differ; else the first is placed and serves all.
         """
-        if _all_equal(batches):
-            program, batch, rows = self._with_one_batch, batches[0], PartitionSpec(DATA_AXIS)
-        else:
+        if own_batches:
             program, rows = self._with_own_batches, PartitionSpec(None, DATA_AXIS)
             batch = jax.tree.map(lambda *arrays: np.stack(arrays), *batches)
+        else:
+            program, batch, rows = self._with_one_batch, batches[0], PartitionSpec(DATA_AXIS)
         placed = jax.device_put(batch, NamedSharding(self._mesh, rows))
         outcome = program(states, placed, hypers)
         self._flops[batch_shape(batches[0])] = program.flops(placed)
@@ -83,7 +86,8 @@ def _mapped(alone: Any, mesh: Any, *, batch_axis: int | None) -> Compiled:
     return Compiled(mapped, batch_argument=1, count_flops=count_flops)
 
 
-def _all_equal(batches: Sequence[Batch]) -> bool:
+def all_equal(batches: Sequence[Batch]) -> bool:
+    """Whether one batch can serve all."""
     first = jax.tree.leaves(batches[0])
     return all(all(map(np.array_equal, first, jax.tree.leaves(other))) for other in batches[1:])
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 
 from attention.training.interrupt import Interruption
-from attention.training.mapped import MappedStep, stack, take
+from attention.training.mapped import MappedStep, all_equal, stack, take
 from attention.training.optimizer import Hyper
 from attention.training.parallel import Jit
 from attention.training.shared import Shared
@@ -46,6 +46,9 @@ class Together:
         self._shared = shared
         self._step: MappedStep | None = None
         self._hypers: Any = None
+        # Once it is so it stays so: those of the last run that is left are equal again, and it
+        # would wait for a second program to be compiled.
+        self._own_batches = False
         self._met = threading.Condition()
         self._present = set(range(size))
         self._round = 0
@@ -124,7 +127,9 @@ class Together:
         before = self._outcome.states if isinstance(self._outcome, _Outcome) else None
         states = stack(*[one.state for one in members]) if before is None else before
         assert self._step is not None
-        states, metrics = self._step(states, [one.batch for one in members], self._hypers)
+        batches = [one.batch for one in members]
+        self._own_batches = self._own_batches or not all_equal(batches)
+        states, metrics = self._step(states, batches, self._hypers, own_batches=self._own_batches)
         return _Outcome(states, _OnHost(metrics))
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 import time
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 
@@ -27,16 +27,29 @@ _WORTH_IT = 0.97  # more at once must take this share of the time a run, or less
 _LOOK_UP_TO = 4  # tried even where 2 do not pay
 
 
-def choose_width(config: Any, *, most: int, shared: Shared) -> int:
-    """Returns how many runs like this one to train at once, a power of 2.
+class Width(NamedTuple):
+    """How many runs to train at once, a power of 2: the best of what was tried.
 
-    It tries 1, 2 and 4, doubles on as long as that makes a step cheaper for each run, and logs what
-    it measured. The programs it compiles are kept in `shared`, for the runs themselves.
+    `untried` would have been tried next, had there been so many runs; None: there was no need to.
+    """
+
+    best: int
+    untried: int | None = None
+
+
+def choose_width(config: Any, *, most: int, shared: Shared) -> Width:
+    """Measures how many runs like this one to train at once.
+
+    It tries 1, 2 and 4, doubles on as long as that makes a step cheaper for each run and memory
+    lasts, and logs what it measured. The programs it compiles are kept in `shared`, for the runs
+    themselves.
 
     Args:
       config: of one of the runs, resolved.
       most: the number of runs there are.
       shared: what runs with this program share.
+
+    Raises whatever keeps a run from its first steps: wrong input, too little memory for one.
     """
     set_up_runtime(config)
     config = configuration.choose_implementation(config)
@@ -46,19 +59,20 @@ def choose_width(config: Any, *, most: int, shared: Shared) -> int:
         run.create()
         base = shared.get("parallel", Jit)
         experiment = prepare(config, run, shared=shared, parallel=base)
-        best, width = 1, 1
         batch = next(experiment.iterator())
         seconds = {1: _seconds_alone(experiment, batch)}
-        while 2 * width <= most and _fits(experiment, 2 * width):
-            width *= 2
-            seconds[width] = _seconds_at_once(experiment, batch, width) / width
-            if seconds[width] <= _WORTH_IT * seconds[best]:
-                best = width
-            elif width >= _LOOK_UP_TO:
+        best, untried = 1, 2
+        while untried and untried <= most:
+            width, untried = untried, None
+            if (together := _seconds_at_once_if_it_fits(experiment, batch, width)) is None:
                 break
+            seconds[width] = together / width
+            pays = seconds[width] <= _WORTH_IT * seconds[best]
+            best = width if pays else best
+            untried = 2 * width if pays or width < _LOOK_UP_TO else None
     listed = ", ".join(f"{1e3 * value:.3g} ms at {number}" for number, value in seconds.items())
     log.info("--vectorize=auto: %d at once (a step of one run takes %s)", best, listed)
-    return best
+    return Width(best, untried)
 
 
 def _seconds_alone(x: Experiment, batch: Batch) -> float:
@@ -75,6 +89,22 @@ def _seconds_at_once(x: Experiment, batch: Batch, width: int) -> float:
     hypers = stack(*[x.parallel.place(x.hyper)] * width)
     states = stack(*[x.parallel.place(x.initial_state())] * width)
     return _timed(lambda states: step(states, batches, hypers), states)
+
+
+def _seconds_at_once_if_it_fits(x: Experiment, batch: Batch, width: int) -> float | None:
+    if not _fits(x, width):
+        return None
+    try:
+        return _seconds_at_once(x, batch, width)
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        # Only an estimate said that it fits: one program at once may hold more than so many alone.
+        if not _out_of_memory(error):
+            raise
+        return None
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _timed(step: Any, state: Any) -> float:

@@ -50,6 +50,15 @@ def test_one_claim_at_a_time_and_one_record_of_all(url: str) -> None:
     assert [each.status for each in here.tries("b")] == ["interrupted"]
 
 
+def test_how_many_ran_at_once_is_kept(url: str) -> None:
+    ledger = database.DatabaseLedger(url, "s")
+    for runs in (4, 1):  # of one alone it is not written down, as by earlier versions
+        claim = ledger.claim("a", wanted=yes)
+        assert claim is not None
+        claim.end(ended("failed", runs_at_once=runs))
+    assert [each.runs_at_once for each in ledger.tries("a")] == [4, 1]
+
+
 def test_who_gives_no_heartbeat_is_taken_for_dead(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

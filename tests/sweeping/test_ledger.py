@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 import threading
@@ -104,3 +105,24 @@ def test_a_damaged_record_is_passed_over_with_a_word(tmp_path: Path, text: str, 
     assert claim is not None
     claim.end(ended("complete"))
     assert [each.status for each in ledger.tries("a")] == ["complete"]
+
+
+def test_records_of_earlier_and_later_versions_are_read(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path)
+    (tmp_path / "a.json").write_text('[{"status": "failed", "started": 1.0, "ended": 3.0}]')
+    (tmp_path / "b.json").write_text('[{"status": "failed", "started": 1.0, "later": "more"}]')
+    assert ledger.tries("a") == [Try("failed", 1.0, 3.0)] and ledger.tries("a")[0].runs_at_once == 1
+    assert ledger.tries("b") == [Try("failed", 1.0)]
+
+
+def test_what_earlier_versions_do_not_know_is_written_only_of_trials_at_once(
+    tmp_path: Path,
+) -> None:
+    ledger = FileLedger(tmp_path)
+    for runs in (1, 4):
+        claim = ledger.claim("a", wanted=yes)
+        assert claim is not None
+        claim.end(dataclasses.replace(ended("complete"), runs_at_once=runs))
+    assert [each.runs_at_once for each in ledger.tries("a")] == [1, 4]
+    alone, four = json.loads((tmp_path / "a.json").read_text())
+    assert "runs_at_once" not in alone and four["runs_at_once"] == 4

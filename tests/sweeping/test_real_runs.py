@@ -46,6 +46,8 @@ def test_a_sweep_names_runs_that_the_printed_command_makes_again(tmp_path: Path)
         result = json.loads((Path(row["workdir"]) / "result.json").read_text())
         assert result["config_hash"] == row["config_hash"] == Path(row["workdir"]).name
         assert row["metric"] == result["eval"]["accuracy"]
+    of_one_program = json.loads((Path(rows[1]["workdir"]) / "result.json").read_text())
+    assert of_one_program["compile_seconds"] == 0 < result["compile_seconds"]
     assert result["seed"] == 0 and f"wrote {workdir}" in done.stdout
 
     again = rows[0]["command"].replace(rows[0]["workdir"], str(tmp_path / "again"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,9 @@ def test_a_trial_took_what_all_its_tries_did(tmp_path):
     tries = [tried("interrupted"), DEAD, tried("interrupted")]  # two of two seconds each
     assert standing(tmp_path, FakeLedger(tries)).seconds == 4.0
     assert standing(tmp_path, FakeLedger([DEAD])).seconds is None
+
+
+def test_trials_at_once_share_what_their_try_took(tmp_path):
+    four = dataclasses.replace(tried("interrupted"), runs_at_once=4)  # two seconds of all
+    assert standing(tmp_path, FakeLedger([four])).seconds == 0.5
+    assert standing(tmp_path, FakeLedger([four, tried("interrupted")])).seconds == 2.5

@@ -9,7 +9,13 @@ import pytest
 from support.runs import flags, losses, run, small_config, small_overrides
 
 from attention.errors import UserError
+from attention.sweeping.directory import SweepDirectory
 from attention.sweeping.grouping import read_width
+from attention.sweeping.ledger import FileLedger
+from attention.sweeping.plan import read_sweep
+from attention.sweeping.setting import open_scene
+from attention.sweeping.sweep import Selection, make_setting
+from attention.sweeping.worker import take_trials
 from attention.training.loop import train
 
 RECIPE = """
@@ -41,12 +47,16 @@ def result_of(row) -> dict:
 
 
 def test_trials_at_once_are_what_they_are_alone(tmp_path):
-    done, rows = swept(tmp_path, "(1e-3, 1e30)", "--vectorize=4")
+    done, rows = swept(tmp_path, "(1e-3, 1e30)", "--vectorize=2")
     assert done.returncode == 1, done.stderr  # those that diverge
     assert [row["status"] for row in rows] == 2 * ["complete", "failed"] + ["complete"]
     assert "the loss is" in rows[1]["error"]
     whole, other_shape = result_of(rows[0]), result_of(rows[4])
-    assert whole["runs_at_once"] == 4 and other_shape["runs_at_once"] == 1
+    assert whole["runs_at_once"] == 2 and other_shape["runs_at_once"] == 1
+    ledger = FileLedger(tmp_path / "s" / "claims")
+    assert [ledger.tries(row["config_hash"])[0].runs_at_once for row in rows] == [2, 2, 2, 2, 1]
+    # The second group has the program of the first.
+    assert whole["compile_seconds"] > 0 == result_of(rows[2])["compile_seconds"]
 
     alone = small_config(tmp_path / "data", **{k.replace(".", "__"): v for k, v in SHARED.items()},
                          seed=2, optimizer__learning_rate=1e-3)  # fmt: skip
@@ -54,9 +64,10 @@ def test_trials_at_once_are_what_they_are_alone(tmp_path):
     assert losses(Path(rows[2]["workdir"])) == pytest.approx(losses(tmp_path / "alone"), abs=1e-4)
 
     logs = [Path(row["log"]).read_text() for row in rows[:4]]
-    assert all("trained at once with 3 others" in log and "step 2/4" in log for log in logs[::2])
+    assert all("one of 2 trained at once" in log and "step 2/4" in log for log in logs[::2])
     assert "error: step" in logs[1] and "error: step" not in logs[0]
-    assert not any(rows[2]["config_hash"] in log for log in (logs[0], logs[1]))
+    named = [[row["config_hash"] in log for row in rows[:4]] for log in logs]
+    assert named == [[one == other for one in range(4)] for other in range(4)]
 
 
 @pytest.mark.slow
@@ -78,6 +89,21 @@ def test_auto_measures_and_a_second_command_adds_nothing(tmp_path):
     assert [row["status"] for row in rows] == 5 * ["complete"]
     _, again = swept(tmp_path, "(1e-3, 3e-3)", "--vectorize=auto")
     assert again == rows
+
+
+def test_what_keeps_auto_from_measuring_is_told_by_the_trials(tmp_path):
+    (tmp_path / "recipe.py").write_text(RECIPE.replace("RATES", "(1e-3,)"))
+    overrides = {**small_overrides(tmp_path / "data"), **SHARED}
+    given = [(key, str(value)) for key, value in overrides.items()]
+    sweep = read_sweep(f"{tmp_path}/recipe.py:dataset=files,size=tiny", given)
+    setting = make_setting(sweep, tmp_path / "s", Selection(2), vectorize="auto")
+    SweepDirectory(setting.workdir).create(sweep, storage=None)
+    (tmp_path / "data" / "train.conllu").unlink()
+    scene = open_scene(setting, sweep)
+    assert take_trials(scene, setting)
+    for trial in scene.board.known().trials:
+        (one,) = scene.ledger.tries(trial.name)
+        assert (one.status, one.kind) == ("failed", "input") and "train.conllu" in one.error
 
 
 @pytest.mark.fast

@@ -84,17 +84,20 @@ def test_each_run_is_what_it_is_alone(alone, tmp_path):
         assert outcome.result["compile_seconds"] == 0
 
 
-def test_each_may_have_its_own_order_of_the_data(tmp_path):
+def test_each_may_have_its_own_order_of_the_data_also_once_it_is_the_last(tmp_path):
     common = {"data__order_seed": None, "data__pack": "always", "train_steps": 6}
-    made = configs(tmp_path, **common)
-    train_together(made[:2], workdirs(tmp_path, number=2))
+    made = configs(tmp_path, **common, eval_every_steps=3)[:2]
+    pruners, shared = [lambda step, metrics: True, None], Shared()
+    train_together(made, workdirs(tmp_path, number=2), prune=pruners, shared=shared)
     loop.train(made[1], str(tmp_path / "alone"))
+    assert len(losses(tmp_path / "run0")) == 3
     assert close(losses(tmp_path / "run1"), losses(tmp_path / "alone"))
     padding = [
-        [row.get("train/padding_fraction") for row in metrics_rows(tmp_path / f"run{index}")]
+        [row.get("train/padding_fraction") for row in metrics_rows(tmp_path / f"run{index}")][:3]
         for index in range(2)
     ]
     assert padding[0] != padding[1]
+    assert shared.get(("mapped step", 2), lambda: None).num_programs == 1
 
 
 def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path):

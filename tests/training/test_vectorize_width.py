@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import jax
 import pytest
 from support.runs import small_config
 
@@ -13,13 +14,20 @@ from attention.training.shared import Shared
 
 @pytest.fixture
 def chosen(tmp_path, monkeypatch):
-    """Chooses, where a step of 1, 2, … runs at once takes the given seconds."""
+    """Chooses, where a step of 1, 2, … runs at once takes the given seconds, or raises."""
 
     def choose(seconds, *, most=8, memory=None):
         alone, *at_once = seconds
         left = iter(at_once)
+
+        def next_seconds(*_):
+            seconds = next(left)
+            if isinstance(seconds, Exception):
+                raise seconds
+            return seconds
+
         monkeypatch.setattr(vectorize_width, "_seconds_alone", lambda *_: alone)
-        monkeypatch.setattr(vectorize_width, "_seconds_at_once", lambda *_: next(left))
+        monkeypatch.setattr(vectorize_width, "_seconds_at_once", next_seconds)
         if memory is not None:
             monkeypatch.setattr(vectorize_width, "_fits", lambda x, width: width <= memory)
         else:
@@ -31,22 +39,34 @@ def chosen(tmp_path, monkeypatch):
 
 
 def test_it_doubles_as_long_as_that_pays(chosen):
-    assert chosen([1.0, 1.2, 1.5, 4.0]) == 4
-    assert chosen([1.0, 2.0, 4.0]) == 1
-    assert chosen([1.0, 2.0, 2.0, 8.0]) == 4  # where 2 did not pay
-    assert chosen([1.0, 1.0, 1.0, 1.0]) == 8
+    assert chosen([1.0, 1.2, 1.5, 4.0]) == (4, None)
+    assert chosen([1.0, 2.0, 4.0]) == (1, None)
+    assert chosen([1.0, 2.0, 2.0, 8.0]) == (4, None)  # where 2 did not pay
+    assert chosen([1.0, 1.0, 1.0, 1.0]) == (8, 16)
 
 
-def test_never_more_than_there_are_or_than_fit(chosen):
-    assert chosen([1.0, 1.0, 1.0, 1.0], most=3) == 2
-    assert chosen([1.0, 1.0, 1.0, 1.0], memory=4) == 4
-    assert chosen([1.0], most=1) == 1
+def test_never_more_than_fit(chosen):
+    assert chosen([1.0, 1.0, 1.0, 1.0], memory=4) == (4, None)
+
+
+def test_where_there_are_too_few_it_says_what_is_still_to_be_tried(chosen):
+    assert chosen([1.0, 1.0, 1.0, 1.0], most=3) == (2, 4)
+    assert chosen([1.0, 2.0], most=2) == (1, 4)  # 4 may pay where 2 does not
+    assert chosen([1.0], most=1) == (1, 2)
+
+
+def test_what_runs_out_of_memory_does_not_fit(chosen):
+    full = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.")
+    assert chosen([1.0, 1.0, full]) == (2, None)
+    assert chosen([1.0, MemoryError()]) == (1, None)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        chosen([1.0, jax.errors.JaxRuntimeError("INTERNAL: a fault of the driver")])
 
 
 def test_it_measures_and_says_what(tmp_path, caplog):
     config = small_config(tmp_path / "data")
     with caplog.at_level(logging.INFO):
-        width = vectorize_width.choose_width(config, most=2, shared=Shared())
+        width = vectorize_width.choose_width(config, most=2, shared=Shared()).best
     assert width in (1, 2)
     assert f"--vectorize=auto: {width} at once" in caplog.text
     assert "ms at 1" in caplog.text and "ms at 2" in caplog.text
