@@ -109,6 +109,12 @@ def check_alike(configs: Sequence[Any]) -> None:
             "without packing each order of the data has batches of its own shapes: set "
             "data.order_seed to one number for all, or data.pack=always"
         )
+    drawn = configs[0].data.get("subword_regularisation", 0.0)  # into pieces, by the seed
+    if drawn and configs[0].data.pack != "always" and len({config.seed for config in configs}) > 1:
+        raise UserError(
+            f"without packing data.subword_regularisation={drawn} gives each seed batches "
+            "of its own shapes: set data.pack=always, or train them one after the other"
+        )
 
 
 def _order_seed(config: Any) -> int:

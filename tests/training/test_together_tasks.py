@@ -10,8 +10,9 @@ from support.pairs import pairs_config
 from support.reviews import review_config
 from support.runs import losses
 
+from attention.errors import UserError
 from attention.training import loop
-from attention.training.vectorize import train_together
+from attention.training.vectorize import check_alike, train_together
 
 POINTS = (
     {"seed": 1, "optimizer__learning_rate": 3e-3},
@@ -46,3 +47,16 @@ def test_translation(tmp_path, model):
     common: dict[str, Any] = {"train_steps": 5, "data__order_seed": 5}
     configs = [pairs_config(tmp_path / "data", model, **{**common, **point}) for point in POINTS]
     compare_with_alone(configs, tmp_path)
+
+
+def test_pieces_that_are_drawn_by_the_seed_need_packing_or_one_seed(tmp_path):
+    common = {"data__order_seed": 5, "data__subword_regularisation": 0.1}
+
+    def two(packing: str, seeds: tuple[int, int]) -> list[Any]:
+        given = {**common, "data__pack": packing}
+        return [review_config(tmp_path / "data", **given, seed=seed) for seed in seeds]
+
+    with pytest.raises(UserError, match="subword_regularisation=0.1 gives each seed batches of"):
+        check_alike(two("never", (0, 1)))
+    check_alike(two("never", (1, 1)))
+    check_alike(two("always", (0, 1)))
