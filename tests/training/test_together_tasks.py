@@ -56,7 +56,7 @@ def test_pieces_that_are_drawn_by_the_seed_need_packing_or_one_seed(tmp_path):
         given = {**common, "data__pack": packing}
         return [review_config(tmp_path / "data", **given, seed=seed) for seed in seeds]
 
-    with pytest.raises(UserError, match="subword_regularisation=0.1 gives each seed batches of"):
+    with pytest.raises(UserError, match=r"subword_regularisation=0\.1 gives each seed batches of"):
         check_alike(two("never", (0, 1)))
     check_alike(two("never", (1, 1)))
     check_alike(two("always", (0, 1)))
