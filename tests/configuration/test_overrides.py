@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from attention.configuration.fields import leaves, normalized
+from attention.configuration.fields import leaves, normalized, optional
 from attention.configuration.overrides import apply_overrides
 from attention.errors import UserError
 
@@ -264,6 +264,33 @@ def test_setting_both_of_two_keys_is_refused(config: ConfigDict) -> None:
 def test_steps_win_over_the_default_number_of_epochs(config: ConfigDict) -> None:
     changed = apply_overrides(config, [("train_steps", "5")])
     assert (changed.train_steps, changed.train_epochs) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "overrides", "expected"),
+    [
+        (("zh", "en"), [("data.source_language", "en")], ("en", "zh")),
+        (("zh", "en"), [("data.target_language", "zh")], ("en", "zh")),
+        (("zh", "en"), [("data.source_language", "zh")], ("zh", "en")),
+        (("zh", "en"), [("data.source_language", "fr")], ("fr", "en")),
+        (
+            ("zh", "en"),
+            [("data.source_language", "en"), ("data.target_language", "fr")],
+            ("en", "fr"),
+        ),
+        ((None, "en"), [("data.source_language", "en")], ("en", None)),
+        ((None, None), [("data.source_language", "en")], ("en", None)),
+    ],
+)
+def test_one_end_of_a_direction_turns_it_round(
+    config: ConfigDict, before: tuple, overrides: list, expected: tuple
+) -> None:
+    names = ("source_language", "target_language")
+    with config.unlocked():
+        config.data = ConfigDict({name: optional(None, str) for name in names})
+        config.data.update(dict(zip(names, before, strict=True)))
+    changed = apply_overrides(config, overrides)
+    assert tuple(changed.data[name] for name in names) == expected
 
 
 def test_the_later_of_two_values_wins(config: ConfigDict) -> None:
