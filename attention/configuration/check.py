@@ -20,6 +20,7 @@ CHOICES = {
     "matmul_precision": ("default", "high", "highest"),
     "parallelism": ("jit", "pmap"),
     "optimizer.schedule": ("cosine", "inverse_sqrt", "constant"),
+    "model.architecture": ("transformer", "recurrent"),
     "model.norm": ("pre", "post"),
     "model.activation": ("relu", "gelu", "silu"),
     "model.position_merge": ("add", "concat"),

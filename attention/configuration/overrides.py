@@ -23,6 +23,15 @@ _OPPOSITE = ("data.source_language", "data.target_language")
 # Other fields follow from these, so they are chosen where the config is made.
 _CHOSEN_BY_ARGUMENT = {
     "model.attention.variant": ("variant", "the other keys of model.attention depend on it"),
+    "model.decoder_attention.variant": (
+        "decoder",
+        "the other keys of model.decoder_attention depend on it",
+    ),
+    "model.cross_attention.variant": (
+        "cross",
+        "the other keys of model.cross_attention depend on it",
+    ),
+    "model.architecture": ("model", "the other keys of model depend on it"),
     "size": ("size", "the sizes of the model and the batch depend on it"),
     "dataset": ("dataset", "the defaults of the data depend on it"),
 }
@@ -111,6 +120,8 @@ def _set(config: ConfigDict, key: str, value: Any, spec: str) -> Any:
     value = coerce(key, value, kind(section, name), current=current)
     if key in _CHOSEN_BY_ARGUMENT and value != current:
         argument, reason = _CHOSEN_BY_ARGUMENT[key]
+        if argument == "variant" and "decoder_attention" in config.model:
+            argument = "encoder"  # one of three places: `variant` would change all
         raise UserError(
             f"{key}={value!r} cannot be set by itself, since {reason}; choose it in the config "
             f"argument: --config={_with_argument(config, spec, argument, value)}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from attention.configuration import load_config
 from attention.configuration.fields import leaves, normalized, optional
 from attention.configuration.overrides import apply_overrides
 from attention.errors import UserError
@@ -229,6 +231,32 @@ def test_the_data_set_and_task_are_chosen_elsewhere_too(config: ConfigDict) -> N
         apply_overrides(config, [("dataset", "x")], spec="configs/toy.py:")
     with pytest.raises(UserError, match=r"--config=configs/sentiment\.py$"):
         apply_overrides(config, [("task", "sentiment")])
+
+
+TRANSLATION = "configs/translation.py:size=tiny"
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "value", "argument"),
+    [
+        (TRANSLATION, "model.architecture", "recurrent", "model"),
+        (TRANSLATION, "model.attention.variant", "additive", "encoder"),
+        (TRANSLATION, "model.decoder_attention.variant", "additive", "decoder"),
+        (TRANSLATION, "model.cross_attention.variant", "additive", "cross"),
+        (f"{TRANSLATION},model=recurrent", "model.architecture", "transformer", "model"),
+        (f"{TRANSLATION},model=recurrent", "model.cross_attention.variant", "dot", "cross"),
+        (f"{TRANSLATION},model=recurrent", "model", '{"architecture": "recurent"}', "model"),
+    ],
+)
+def test_model_and_places_of_a_translator_are_chosen_by_the_argument(
+    spec: str, key: str, value: str, argument: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        load_config(spec, [(key, value)])
+    assert "\n" not in str(caught.value)
+    assert re.search(
+        rf"cannot be set by itself.*--config=configs/trans\S*\b{argument}=", str(caught.value)
+    )
 
 
 def test_repeating_what_the_argument_chose_is_fine(config: ConfigDict) -> None:
