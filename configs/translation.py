@@ -188,7 +188,7 @@ def _recurrent(size: _Size, chosen: SimpleNamespace) -> ConfigDict:
     model.num_heads = 1
     model.cell = "gru"  # or lstm
     model.style = "luong"  # or bahdanau: what was attended to enters the cell
-    model.pointer = "none"  # or alone, mixed: copies tokens of the source
+    model.pointer = "none"  # or alone (with label_smoothing 0), mixed: copies tokens of the source
     model.dropout_rate = size.dropout_rate
     model.tied_embeddings = "all"
     if chosen.cross != "none":

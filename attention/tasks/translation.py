@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -35,6 +36,8 @@ from attention.models.token_loss import token_loss
 Example = Mapping[str, Any]
 Batch = Mapping[str, Mapping[str, Array]]
 Outputs = Mapping[str, Mapping[str, np.ndarray]]
+
+log = logging.getLogger(__name__)
 
 DIRECTION_FILE = "direction.json"  # beside the vocabulary
 
@@ -75,6 +78,12 @@ class Task:
     @classmethod
     def fit(cls, config: Any, train: Sequence[Example]) -> Task:
         """Builds the vocabularies from the training split alone."""
+        if config.data.lowercase and not config.score.lowercase:
+            log.warning(
+                "data.lowercase=true makes hypotheses of small letters, and score.lowercase=false "
+                "compares them with references as they are written: each capital is an error, in "
+                "the choice of the best checkpoint too; set score.lowercase=true to score without"
+            )
         return cls(config, sides.build(config.data, train))
 
     @staticmethod

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from attention.configuration import load_config
+from attention.configuration import check, load_config
 from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
@@ -28,6 +28,20 @@ def test_a_wrong_option_is_named_by_the_key_of_its_place(argument: str, key: str
     with pytest.raises(UserError, match=re.escape(f"{key}={value}")) as caught:
         load_config(f"{SPEC},{argument}", [(key, value)])
     assert "model.attention." not in str(caught.value)
+
+
+def test_a_pointer_alone_is_trained_without_smoothing() -> None:
+    spec, pointer = f"{SPEC},model=recurrent", {"model.pointer": "alone"}
+    with pytest.raises(UserError, match=r"label_smoothing=0\.1 .*set label_smoothing=0") as caught:
+        load_config(spec, pointer)
+    assert "\n" not in str(caught.value)
+    sharp = load_config(spec, pointer | {"label_smoothing": 0.0})
+    assert sharp.model.pointer == "alone"
+    load_config(spec, {"model.pointer": "mixed"})
+    # What began before this was refused goes on, and can be opened.
+    before = load_config(spec, pointer, saved=sharp)
+    assert before.label_smoothing == 0.1
+    check(before)
 
 
 def test_a_decoder_that_cannot_step_is_refused_with_the_key_that_allows_it() -> None:

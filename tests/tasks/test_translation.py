@@ -138,6 +138,17 @@ def test_a_run_from_before_these_options_searches_as_it_did(task):
     assert Task.fit(config, examples(*pairs(60, seed=0))).tokenizers["source"].size > 4
 
 
+@pytest.mark.parametrize(
+    ("data", "score", "warnings"), [(True, False, 1), (True, True, 0), (False, True, 0)]
+)
+def test_small_letters_against_capitals_are_warned_of(tmp_path, caplog, data, score, warnings):
+    given = {"data__lowercase": data, "score__lowercase": score}
+    config = pairs_config(tmp_path, data__tokenizer="words", **given)
+    Task.fit(config, examples(*pairs(20, seed=0)))
+    assert len(caplog.messages) == warnings
+    assert all("set score.lowercase=true" in message for message in caplog.messages)
+
+
 def scored_by(task) -> str:
     return task.scoring_settings()[0]
 
