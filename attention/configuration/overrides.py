@@ -120,7 +120,7 @@ def _set(config: ConfigDict, key: str, value: Any, spec: str) -> Any:
     value = coerce(key, value, kind(section, name), current=current)
     if key in _CHOSEN_BY_ARGUMENT and value != current:
         argument, reason = _CHOSEN_BY_ARGUMENT[key]
-        if argument == "variant" and "decoder_attention" in config.model:
+        if argument == "variant" and "model.decoder_attention" in set(sections(config)):
             argument = "encoder"  # one of three places: `variant` would change all
         raise UserError(
             f"{key}={value!r} cannot be set by itself, since {reason}; choose it in the config "
