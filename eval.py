@@ -9,6 +9,7 @@ from attention import command
 def main(arguments: argparse.Namespace) -> None:
     from attention.tools.evaluating import evaluate  # imports jax: --help does without
     from attention.training.result import evaluation_name
+    from attention.training.run_directory import RunDirectory
 
     summary = evaluate(
         arguments.workdir,
@@ -17,8 +18,8 @@ def main(arguments: argparse.Namespace) -> None:
         data=arguments.data,
         eval_batch_size=arguments.eval_batch_size,
     )
-    name = evaluation_name(summary)
-    print(f"wrote {arguments.workdir}/eval/{name}.json and {name}.predictions.txt")
+    first, *others = RunDirectory(arguments.workdir).evaluation_files(evaluation_name(summary))
+    print(f"wrote {arguments.workdir}/eval/{first} and beside it {', '.join(others)}")
     print(json.dumps(summary))
 
 

@@ -13,7 +13,8 @@ Arguments, after the colon, separated by commas:
                published figure; base: for accelerators
     seed=      of the parameters, the order of the data and dropout (default 0)
 
-Hardware, time and the score to expect of each size: see docs/results.
+Hardware, time and the score to expect of `tiny` and `small`: docs/results/quality; of `base` there
+are none yet.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 
 from attention import normalizers, positions, variants
 from attention.configuration import load_config
+from attention.configuration.fields import leaves
 from attention.tools import catalogue, docstrings
 
 pytestmark = pytest.mark.fast
@@ -76,6 +77,19 @@ def test_the_command_of_a_page_is_accepted(made, name):
     model = config.to_dict()["model"]
     place = "attention" if "attention" in model else "cross_attention"
     assert model[place]["variant"] == name
+
+
+@pytest.mark.parametrize("name", variants.names())
+def test_the_options_of_a_page_are_keys_of_its_command(made, name):
+    page = made[f"{name}.md"]
+    found = re.search(r"--config=(\S+) --workdir", page)
+    assert found is not None
+    keys = {key for key, _ in leaves(load_config(found[1]))}
+    listed = re.findall(r"^\| `(model\.[\w.]+)` \|", page, re.M)
+    assert (
+        listed or not docstrings.options(variants.get(name).Config) or "of the exact family" in page
+    )
+    assert not set(listed) - keys
 
 
 def test_options_of_positions_and_normalizers_are_described():

@@ -36,7 +36,10 @@ def test_eval_of_a_split_ends_with_the_confusion_matrix(trained):
     done = run("eval.py", f"--workdir={workdir}", "--split=test", "--eval_batch_size=2")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
-    assert json.loads((workdir / "eval" / f"test-{summary['step']}.json").read_text()) == summary
+    name = f"test-{summary['step']}"
+    assert json.loads((workdir / "eval" / f"{name}.json").read_text()) == summary
+    wrote = f"{name}.json and beside it {name}.predictions.txt, {name}.references.txt"
+    assert f"wrote {workdir}/eval/{wrote}\n" in done.stdout
     assert summary["labels"] == ["bad", "good"] and sum(map(sum, summary["confusion"])) == 9
 
 

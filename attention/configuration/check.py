@@ -20,6 +20,7 @@ CHOICES = {
     "matmul_precision": ("default", "high", "highest"),
     "parallelism": ("jit", "pmap"),
     "optimizer.schedule": ("cosine", "inverse_sqrt", "constant"),
+    "model.architecture": ("transformer", "recurrent"),
     "model.norm": ("pre", "post"),
     "model.activation": ("relu", "gelu", "silu"),
     "model.position_merge": ("add", "concat"),
@@ -160,20 +161,30 @@ def _check_variant(key: str, section: Any, values: dict[str, Any]) -> None:
     try:
         variant.Config(**own)
     except (ValueError, TypeError) as error:
-        raise UserError(f"{key} (variant={name}): {error}") from error
+        raise UserError(f"{key} (variant={name}): {_of_place(key, error)}") from error
     needed, who = _needed_modes(key, values)
     for mode in needed:
         if mode not in variant.MODES:
+            # Computing each step anew asks for the other modes alone.
+            hint = ", or set decode.use_cache=false" if mode == "decode" else ""
             raise UserError(
                 f"{who} needs a variant with the mode {mode!r}; "
-                f"variant={name} has {', '.join(sorted(variant.MODES))}"
+                f"variant={name} has {', '.join(sorted(variant.MODES))}{hint}"
             )
     has_position = "model.position" in values and "cross" not in needed
     if has_position:
         variants.check_position(name, values["model.position"])
     if "model.dim" in values and "model.num_heads" in values:
         position = _inner_position(values) if has_position else None
-        _check_layer(values, name, own, causal="causal" in needed, position=position)
+        try:
+            _check_layer(values, name, own, causal="causal" in needed, position=position)
+        except UserError as error:
+            raise UserError(_of_place(key, error)) from error
+
+
+def _of_place(key: str, error: Exception) -> str:
+    """Returns what a variant says of its options, which does not know in which place it stands."""
+    return str(error).replace("model.attention.", f"{key}.")
 
 
 def _needed_modes(key: str, values: dict[str, Any]) -> tuple[tuple[str, ...], str]:

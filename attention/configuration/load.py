@@ -18,7 +18,8 @@ from ml_collections import ConfigDict
 import attention
 from attention.configuration.arguments import merge_arguments
 from attention.configuration.check import check
-from attention.configuration.fields import normalized
+from attention.configuration.fields import leaves, normalized
+from attention.configuration.new_runs import check_new_run
 from attention.configuration.overrides import apply_overrides
 from attention.configuration.resolve import resolve
 from attention.errors import UserError, did_you_mean
@@ -70,6 +71,8 @@ def load_config(
     config = apply_overrides(defaults, overrides, spec=f"{file}:{argument}")
     config = normalized(config)
     check(config)
+    if saved is None:
+        check_new_run(dict(leaves(config)))
     return resolve(config, saved=saved)
 
 

@@ -17,9 +17,21 @@ from attention.errors import UserError
 # Of each pair one is set; the one set by an override wins over the other's default.
 EXCLUSIVE = (("batch_size", "batch_tokens"), ("train_steps", "train_epochs"))
 
+# Opposite ends of a direction: what one of them takes from the other changes places with it.
+_OPPOSITE = ("data.source_language", "data.target_language")
+
 # Other fields follow from these, so they are chosen where the config is made.
 _CHOSEN_BY_ARGUMENT = {
     "model.attention.variant": ("variant", "the other keys of model.attention depend on it"),
+    "model.decoder_attention.variant": (
+        "decoder",
+        "the other keys of model.decoder_attention depend on it",
+    ),
+    "model.cross_attention.variant": (
+        "cross",
+        "the other keys of model.cross_attention depend on it",
+    ),
+    "model.architecture": ("model", "the other keys of model depend on it"),
     "size": ("size", "the sizes of the model and the batch depend on it"),
     "dataset": ("dataset", "the defaults of the data depend on it"),
 }
@@ -42,12 +54,13 @@ def apply_overrides(
       UserError: an unknown key (with the nearest one), a value of another type, a key that the
         config argument chooses, or both of two keys that exclude each other.
     """
-    config = copy.deepcopy(config)
+    defaults, config = config, copy.deepcopy(config)
     given: dict[str, Any] = {}
     for key, value in _flattened(config, overrides):
         given[key] = _set(config, key, value, spec)
     for first, second in EXCLUSIVE:
         _settle(config, given, first, second)
+    _turn_round(config, given, defaults)
     return config
 
 
@@ -107,6 +120,8 @@ def _set(config: ConfigDict, key: str, value: Any, spec: str) -> Any:
     value = coerce(key, value, kind(section, name), current=current)
     if key in _CHOSEN_BY_ARGUMENT and value != current:
         argument, reason = _CHOSEN_BY_ARGUMENT[key]
+        if argument == "variant" and "model.decoder_attention" in set(sections(config)):
+            argument = "encoder"  # one of three places: `variant` would change all
         raise UserError(
             f"{key}={value!r} cannot be set by itself, since {reason}; choose it in the config "
             f"argument: --config={_with_argument(config, spec, argument, value)}"
@@ -139,3 +154,15 @@ def _settle(config: ConfigDict, given: dict[str, Any], first: str, second: str) 
         other = second if chosen == [first] else first
         if other in config:
             config[other] = None
+
+
+def _turn_round(config: ConfigDict, given: dict[str, Any], defaults: ConfigDict) -> None:
+    """Turns a direction round where an override names one end alone, by what the other end was."""
+    before = dict(leaves(defaults))
+    for key, other in (_OPPOSITE, _OPPOSITE[::-1]):
+        chosen = given.get(key)
+        if chosen is None or other in given or before.get(other) != chosen:
+            continue
+        section, _, name = other.rpartition(".")
+        with _find(config, section).ignore_type():  # an end that was left open is None
+            _find(config, section)[name] = before[key]

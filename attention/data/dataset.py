@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 from jaxtyping import Int
@@ -102,12 +102,23 @@ class Split(Sequence[Example]):
         return examples
 
 
+class Direction(NamedTuple):
+    """From which language to which, as the data set names them."""
+
+    source: str
+    target: str
+
+
 @dataclass(frozen=True)
 class Dataset:
-    """A named data set. A split that does not exist is absent from `splits`."""
+    """A named data set. A split that does not exist is absent from `splits`.
+
+    `direction` is that of pairs of sentences, where the data set itself knows their languages.
+    """
 
     name: str
     splits: Mapping[str, Split]
+    direction: Direction | None = None
 
     def split(self, name: str) -> Split:
         """Returns a split, or raises a UserError that lists those there are."""

@@ -56,7 +56,10 @@ def _load(
             f"data set '{name}' is for {' and '.join(source.TASKS)}, not for {task}"
             f"{did_you_mean(name, allowed)}; dataset= takes: {', '.join(allowed)}"
         )
+    understood = getattr(source, "OPTIONS", ())
+    if isinstance(understood, Mapping):
+        understood = understood.get(task, ())
     for key, value in options.items():
-        if value is not None and key not in getattr(source, "OPTIONS", ()):
+        if value is not None and key not in understood:
             raise UserError(f"data.{key}={value!r} means nothing to dataset={name}")
     return source.load(task=task, paths=paths, options=options)

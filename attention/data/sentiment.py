@@ -25,6 +25,8 @@ from attention.errors import UserError
 
 TEXT_KEYS = ("text", "label")
 JSONL_SUFFIXES = (".jsonl", ".ndjson")
+# Part of the hash of a split that has them; those without are what they were before they were kept.
+WITH_BLANK_LINES = "with blank lines"
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ def load_labelled_files(name: str, paths: Mapping[str, Path], *, version: str) -
     """Opens TSV or JSONL files, one a split, prepared where that is not done yet.
 
     The splits are kept as they are given. Repeated texts are counted, in the split and in the
-    training split; only a training text that is blank is left out, and counted.
+    training split; only a training text that is blank, or a blank line there, is left out, and
+    counted.
 
     Raises:
       UserError: naming file and line; also for a file without an example, or "train" without a
@@ -51,7 +54,10 @@ def load_labelled_files(name: str, paths: Mapping[str, Path], *, version: str) -
     sources = {}
     for split, path in paths.items():
         records = partial(_records, path, split, in_train)
-        sources[split] = SplitSource(records, (_format(path), file_digest(path)), (path,))
+        content = (_format(path), file_digest(path))
+        if split != "train" and _has_blank_lines(path):
+            content += (WITH_BLANK_LINES,)
+        sources[split] = SplitSource(records, content, (path,))
     return load_stored(name, sources, text_keys=TEXT_KEYS, version=version)
 
 
@@ -76,34 +82,40 @@ def load_unsplit(
 def read_examples(path: str | Path) -> list[Example]:
     """Reads the examples of one TSV or JSONL file, without preparing it; logs the counts.
 
+    Each line is one, so that answers stand beside the lines.
+
     Raises:
       UserError: naming file and line; also where there is no example at all.
     """
     counts: Counter = Counter()
     examples = []
-    for row in read_labelled(Path(path), counts):
+    for row in read_labelled(Path(path), counts, keep_blank_lines=True):
         examples.append({**row._asdict(), "file": str(path)})
         counts.update(count_labelled(examples[-1]))
-    if not examples:
-        raise UserError(f"{path}: holds no example")
+    _require_example(path, counts)
     logger.info("read %s: %s", path, describe_counts(counts))
     return examples
 
 
-def read_labelled(path: Path, counts: Counter) -> Iterator[Row]:
-    """Yields the rows of a file, in order; blank lines are left out and counted.
+def read_labelled(path: Path, counts: Counter, *, keep_blank_lines: bool) -> Iterator[Row]:
+    """Yields the rows of a file, in order; blank lines are counted.
 
     A file named *.jsonl holds one JSON object a line, with "text" and maybe "label". Any other
     holds `text<TAB>label` lines without a header, where the last tab is the one that separates; a
     file without any tab holds texts without labels, one a line, and there a blank one is a text.
 
+    Args:
+      keep_blank_lines: they are blank texts without a label; else they are left out.
+
     Raises:
       UserError: naming file and line and what was expected there.
     """
-    parse = _parse_json if _format(path) == "jsonl" else _parse_tsv(path)
+    parse = _parser(path)
     for number, line in lines_of(path):
         if not line.strip() and parse is not _parse_plain:
-            counts["skipped_blank_lines"] += 1
+            counts["blank_lines" if keep_blank_lines else "skipped_blank_lines"] += 1
+            if keep_blank_lines:
+                yield Row("", NO_LABEL, number)
             continue
         try:
             text, label = parse(line)
@@ -148,6 +160,16 @@ def _format(path: Path) -> str:
     return "jsonl" if path.suffix.lower() in JSONL_SUFFIXES else "tsv"
 
 
+def _parser(path: Path) -> Callable[[str], tuple[str, str]]:
+    return _parse_json if _format(path) == "jsonl" else _parse_tsv(path)
+
+
+def _has_blank_lines(path: Path) -> bool:
+    """Whether lines of a file that holds more than plain texts hold nothing."""
+    blank = any(not line.strip() for _, line in lines_of(path))
+    return blank and _parser(path) is not _parse_plain
+
+
 def _parse_tsv(path: Path) -> Callable[[str], tuple[str, str]]:
     if not any("\t" in line for _, line in lines_of(path)):
         return _parse_plain
@@ -186,22 +208,27 @@ def _parse_json(line: str) -> tuple[str, str]:
 
 def _records(path: Path, split: str, in_train: set[bytes], counts: Counter) -> Iterator[Record]:
     seen: set[bytes] = set()
-    for row in read_labelled(path, counts):
+    for row in read_labelled(path, counts, keep_blank_lines=split != "train"):
         if split == "train" and not row.text.strip():
             counts["skipped_blank_texts"] += 1
             continue
         key = hashlib.blake2b(row.text.encode(), digest_size=16).digest()
         counts["repeated_texts"] += key in seen
         counts["texts_also_in_train"] += split != "train" and key in in_train
-        seen.add(key)
+        if row.text:  # blank lines repeat nothing
+            seen.add(key)
         counts.update(count_labelled(row._asdict()))
         yield {**row._asdict(), "file": 0}
-    if not counts["examples"]:
-        raise UserError(f"{path}: holds no example")
+    _require_example(path, counts)
     if split == "train":
         in_train |= seen
         if counts["unlabelled_examples"] == counts["examples"]:
             raise UserError(f"{path}: holds no label to train on: expected text<TAB>label")
+
+
+def _require_example(path: str | Path, counts: Counter) -> None:
+    if counts["examples"] == counts["blank_lines"]:
+        raise UserError(f"{path}: holds no example")
 
 
 def _part(

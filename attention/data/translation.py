@@ -6,6 +6,7 @@ An example is `{"source": str, "target": str, "line": int, "file": str}`; `line`
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attention.data.dataset import Dataset, Example, Record
+from attention.data.dataset import Dataset, Direction, Example, Record
 from attention.data.preparation import describe_counts
 from attention.data.splitting import SPLITS, split_of
 from attention.data.stored import SplitSource, load_stored
@@ -25,13 +26,6 @@ TEXT_KEYS = ("source", "target")
 SKIPPED_BLANK = "skipped_pairs_with_a_blank_side"
 
 logger = logging.getLogger(__name__)
-
-
-class Direction(NamedTuple):
-    """From which language to which, as the data set names them."""
-
-    source: str
-    target: str
 
 
 class Translations(NamedTuple):
@@ -89,7 +83,8 @@ def load_unsplit(
         )
         for split in SPLITS
     }
-    return load_stored(name, sources, text_keys=TEXT_KEYS, version=version)
+    stored = load_stored(name, sources, text_keys=TEXT_KEYS, version=version)
+    return dataclasses.replace(stored, direction=direction)
 
 
 def read_examples(source: str | Path, target: str | Path | None = None) -> list[Example]:

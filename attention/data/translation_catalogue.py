@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from attention.cache_directory import cache_directory
 from attention.data.catalogue import Decode, Part, find_builder, load_catalogue
-from attention.data.dataset import Dataset, Example, Record
+from attention.data.dataset import Dataset, Direction, Example, Record
 from attention.data.preparation import quiet_tfds
 from attention.data.translation import (
     SKIPPED_BLANK,
-    Direction,
     choose_direction,
     count_pair,
     has_blank_side,
@@ -51,7 +51,7 @@ def load_translation_catalogue(name: str, *, options: Mapping[str, Any]) -> Data
     def make_decode(features: Any) -> Decode:
         return lambda record, index: _example(record, index, name, direction)
 
-    return load_catalogue(
+    loaded = load_catalogue(
         name,
         name,
         splits=parts,
@@ -59,6 +59,7 @@ def load_translation_catalogue(name: str, *, options: Mapping[str, Any]) -> Data
         count=count_pair,
         version=f"{VERSION} {direction.source} {direction.target}",
     )
+    return dataclasses.replace(loaded, direction=direction)
 
 
 def _languages(tfds: Any, builder: Any, name: str) -> list[str]:

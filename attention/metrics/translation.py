@@ -30,8 +30,13 @@ class Scores(NamedTuple):
 
 
 def tokenizer_for(language: str) -> str:
-    """Returns sacreBLEU's tokenizer for a target language; some have no blanks between words."""
-    return {"zh": "zh", "ja": "char", "th": "char"}.get(language.partition("_")[0], "13a")
+    """Returns sacreBLEU's tokenizer for a target language; some have no blanks between words.
+
+    Args:
+        language: its code, perhaps with a region: "zh", "zh_TW", "zh-cn".
+    """
+    code = language.replace("_", "-").partition("-")[0].lower()
+    return {"zh": "zh", "ja": "char", "th": "char"}.get(code, "13a")
 
 
 def score_translations(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -13,11 +14,13 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention.assembly import make_sequence_to_sequence
+from attention.data.dataset import Direction
 from attention.data.encoded import EncodedSplit
 from attention.data.streams import Encoded, Stream
 from attention.data.text_files import decoded_lines
 from attention.data.tokenizers import sides
 from attention.data.tokenizers.labels import UNLABELLED
+from attention.data.tokenizers.sealed import read_sealed, write_sealed
 from attention.data.tokenizers.sides import SIDES
 from attention.data.tokenizers.special import BOS, EOS, PAD
 from attention.data.translation import read_examples
@@ -34,6 +37,10 @@ Example = Mapping[str, Any]
 Batch = Mapping[str, Mapping[str, Array]]
 Outputs = Mapping[str, Mapping[str, np.ndarray]]
 
+log = logging.getLogger(__name__)
+
+DIRECTION_FILE = "direction.json"  # beside the vocabulary
+
 
 class Task:
     """A translator: source subwords -> encoder -> decoder -> target subwords, one by one.
@@ -42,6 +49,7 @@ class Task:
       config: the run's config.
       tokenizers: of source and target, fitted on the training split or loaded from a run; the same
         object twice where they share a vocabulary.
+      direction: the languages, where the data set said them; None: those of the config, if any.
     """
 
     METRICS = ("bleu", "chrf", "loss", "accuracy")  # "best" is the first, on dev
@@ -59,14 +67,23 @@ class Task:
     }
     LOGITS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
-    def __init__(self, config: Any, tokenizers: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: Any, tokenizers: Mapping[str, Any], direction: Direction | None = None
+    ) -> None:
         self.config = config
         self.tokenizers = tokenizers
+        self.direction = direction
         self.answers = Answers()
 
     @classmethod
     def fit(cls, config: Any, train: Sequence[Example]) -> Task:
         """Builds the vocabularies from the training split alone."""
+        if config.data.lowercase and not config.score.lowercase:
+            log.warning(
+                "data.lowercase=true makes hypotheses of small letters, and score.lowercase=false "
+                "compares them with references as they are written: each capital is an error, in "
+                "the choice of the best checkpoint too; set score.lowercase=true to score without"
+            )
         return cls(config, sides.build(config.data, train))
 
     @staticmethod
@@ -86,12 +103,16 @@ class Task:
 
     @classmethod
     def load(cls, config: Any, folder: Path) -> Task:
-        """Reads what `save` wrote."""
-        return cls(config, sides.load(config.data, folder))
+        """Reads what `save` wrote; a run from before the direction was kept has none."""
+        path = folder / DIRECTION_FILE
+        direction = Direction(**read_sealed(path)) if path.exists() else None
+        return cls(config, sides.load(config.data, folder), direction)
 
     def save(self, folder: Path) -> None:
-        """Writes everything needed to encode new text."""
+        """Writes everything needed to encode new text and to score it."""
         sides.save(self.tokenizers, folder, shared=self.config.data.shared_vocabulary)
+        if self.direction is not None:
+            write_sealed(folder / DIRECTION_FILE, self.direction._asdict())
 
     def encode(self, example: Example, *, sample: int | None = None) -> Encoded:
         """What `sides.encode_pair` gives of both sides.
@@ -217,8 +238,10 @@ class Task:
 
     def _bleu_tokenizer(self) -> str:
         chosen = self.config.score.tokenizer
-        language = self.config.data.target_language or ""
-        return tokenizer_for(language) if chosen == "auto" else chosen
+        if chosen != "auto":
+            return chosen
+        known = self.direction
+        return tokenizer_for(known.target if known else self.config.data.target_language or "")
 
     def _lines(self, encoded: EncodedSplit, outputs: Outputs) -> tuple[list[str], list[str]]:
         """The hypotheses and the references of a split."""

@@ -96,7 +96,7 @@ def _variant_page(name: str, witnesses: Witnesses, measured: Any) -> str:
             markdown(parts.prose),
             "\n".join(f"- {fact}" for fact in [*_stated(variant), *_declared(variant)]),
             f"## Train it\n\n```\n{command}\n```",
-            "## Options\n\n" + _own_options(variant.Config),
+            "## Options\n\n" + _own_options(variant.Config, _section_of(variant)),
             "\n".join(["## Witnesses", "", *(checked or ["None yet."])]),
             "## Largest error against float64\n\n" + _errors(measured),
             f"Code: [attention/variants/{name}.py]({_UP}/attention/variants/{name}.py).",
@@ -108,6 +108,11 @@ def _directions(variant: ModuleType) -> list[str]:
     """Returns what `model.direction` may be; nothing for one that attends to another sequence."""
     directions = [mode for mode in ("bidirectional", "causal") if mode in variant.MODES]
     return directions + (["two_pass"] if "causal" in directions else [])
+
+
+def _section_of(variant: ModuleType) -> str:
+    """Returns where a config has the variant's options: that of the page's command."""
+    return "model.attention" if _directions(variant) else "model.cross_attention"
 
 
 def _stated(variant: ModuleType) -> Iterable[str]:
@@ -153,13 +158,13 @@ def _arrays(variant: ModuleType) -> tuple[OwnArray, ...]:
     return (*of_parts, *getattr(variant, "ARRAYS", ()))
 
 
-def _own_options(config: type) -> str:
+def _own_options(config: type, section: str) -> str:
     """Returns a variant's own options, and which of the exact family's it has."""
     shared = {option.name: option for option in docstrings.options(ExactConfig)}
     found = docstrings.options(config)
     exact = issubclass(config, ExactConfig)
     own = [o for o in found if not (exact and o.fixed) and shared.get(o.name) != o]
-    parts = [_options_table(own, "model.attention")] if own else []
+    parts = [_options_table(own, section)] if own else []
     if not exact:
         return parts[0] if parts else "None."
     fixed = [f"`{o.name}={o.default!r}`" for o in found if o.fixed]

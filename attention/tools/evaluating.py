@@ -23,7 +23,7 @@ def evaluate(
     data: str | None = None,
     eval_batch_size: int | None = None,
 ) -> dict[str, Any]:
-    """Scores every example once, writes eval/<split>-<step>.{json,predictions.txt}, gives the JSON.
+    """Scores every example once, writes eval/<split>-<step>.*, gives what is in the JSON.
 
     With `checkpoint="average"` the names are eval/<split>-average-<step>.
 

@@ -201,9 +201,14 @@ def open_task(
     task_class = tasks.get(config.task).Task
     if run.has_tokenizer:
         return task_class.load(config, run.tokenizer)
-    fitted = (shared or Shared()).get(
-        "vocabulary", lambda: task_class.fit(config, dataset.split("train"))
-    )
+
+    def fit() -> Any:
+        task = task_class.fit(config, dataset.split("train"))
+        if dataset.direction is not None:
+            task.direction = dataset.direction
+        return task
+
+    fitted = (shared or Shared()).get("vocabulary", fit)
     # The vocabulary of another run, perhaps, with the numbers of this one.
     task = copy.copy(fitted)
     task.config = config

@@ -7,6 +7,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -152,6 +153,12 @@ class RunDirectory:
                 self.evaluation / f"{name}.{kind}.txt", "".join(f"{line}\n" for line in lines)
             )
         write_json(self.evaluation / f"{name}.json", summary)
+
+    def evaluation_files(self, name: str) -> list[str]:
+        """Returns what `write_evaluation` has written under a name: the JSON first, then texts."""
+        own = re.compile(re.escape(name) + r"\.[a-z]+\.txt")  # a name may be another's beginning
+        entries = (path.name for path in self.evaluation.iterdir())
+        return [f"{name}.json", *sorted(entry for entry in entries if own.fullmatch(entry))]
 
     def completed(self, total_steps: int) -> dict[str, Any] | None:
         """Returns result.json if it says that the run is trained and scored to its end, else None.

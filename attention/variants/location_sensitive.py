@@ -51,9 +51,9 @@ class Config:
     num_filters: int = field(default=10, metadata={"layer": True})
 
     def __post_init__(self):
-        check_choice("model.attention.location_input", self.location_input, INPUTS)
-        check_count("model.attention.width", self.width)
-        check_count("model.attention.num_filters", self.num_filters)
+        check_choice("model.cross_attention.location_input", self.location_input, INPUTS)
+        check_count("model.cross_attention.width", self.width)
+        check_count("model.cross_attention.num_filters", self.num_filters)
 
 
 def own_arrays(config: Config, head_dim: int) -> tuple[OwnArray, ...]:

@@ -50,9 +50,9 @@ class Config:
     initial_offset: float = field(default=-1.0, metadata={"layer": True})
 
     def __post_init__(self):
-        check_choice("model.attention.test_mode", self.test_mode, TEST_MODES)
-        check_number("model.attention.noise", self.noise, least=0.0)
-        check_number("model.attention.initial_offset", self.initial_offset)
+        check_choice("model.cross_attention.test_mode", self.test_mode, TEST_MODES)
+        check_number("model.cross_attention.noise", self.noise, least=0.0)
+        check_number("model.cross_attention.initial_offset", self.initial_offset)
 
 
 def own_arrays(config: Config, head_dim: int) -> tuple[OwnArray, ...]:

@@ -246,6 +246,13 @@ def test_decoding_searches_or_draws(overrides, message) -> None:
         load_config(TRANSLATION, overrides)
 
 
+def test_a_mistyped_architecture_of_a_config_file_is_no_transformer() -> None:
+    config = load_config(TRANSLATION).unlock()
+    config.model.architecture = "recurent"
+    with pytest.raises(UserError, match=r"architecture='recurent': .*did you mean 'recurrent'"):
+        check(config)
+
+
 def test_drawing_takes_its_options() -> None:
     drawn = {"decode.beam_size": 1, "decode.temperature": 0.8, "decode.top_k": 5}
     values = dict(leaves(load_config(TRANSLATION, drawn | {"decode.top_p": 1.0})))

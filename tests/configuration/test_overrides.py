@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from attention.configuration.fields import leaves, normalized
+from attention.configuration import load_config
+from attention.configuration.fields import leaves, normalized, optional
 from attention.configuration.overrides import apply_overrides
 from attention.errors import UserError
 
@@ -231,6 +233,32 @@ def test_the_data_set_and_task_are_chosen_elsewhere_too(config: ConfigDict) -> N
         apply_overrides(config, [("task", "sentiment")])
 
 
+TRANSLATION = "configs/translation.py:size=tiny"
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "value", "argument"),
+    [
+        (TRANSLATION, "model.architecture", "recurrent", "model"),
+        (TRANSLATION, "model.attention.variant", "additive", "encoder"),
+        (TRANSLATION, "model.decoder_attention.variant", "additive", "decoder"),
+        (TRANSLATION, "model.cross_attention.variant", "additive", "cross"),
+        (f"{TRANSLATION},model=recurrent", "model.architecture", "transformer", "model"),
+        (f"{TRANSLATION},model=recurrent", "model.cross_attention.variant", "dot", "cross"),
+        (f"{TRANSLATION},model=recurrent", "model", '{"architecture": "recurent"}', "model"),
+    ],
+)
+def test_model_and_places_of_a_translator_are_chosen_by_the_argument(
+    spec: str, key: str, value: str, argument: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        load_config(spec, [(key, value)])
+    assert "\n" not in str(caught.value)
+    assert re.search(
+        rf"cannot be set by itself.*--config=configs/trans\S*\b{argument}=", str(caught.value)
+    )
+
+
 def test_repeating_what_the_argument_chose_is_fine(config: ConfigDict) -> None:
     same = [("model.attention.variant", "scaled_dot"), ("size", "tiny"), ("dataset", "files")]
     assert dict(leaves(apply_overrides(config, same))) == dict(leaves(config))
@@ -264,6 +292,33 @@ def test_setting_both_of_two_keys_is_refused(config: ConfigDict) -> None:
 def test_steps_win_over_the_default_number_of_epochs(config: ConfigDict) -> None:
     changed = apply_overrides(config, [("train_steps", "5")])
     assert (changed.train_steps, changed.train_epochs) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "overrides", "expected"),
+    [
+        (("zh", "en"), [("data.source_language", "en")], ("en", "zh")),
+        (("zh", "en"), [("data.target_language", "zh")], ("en", "zh")),
+        (("zh", "en"), [("data.source_language", "zh")], ("zh", "en")),
+        (("zh", "en"), [("data.source_language", "fr")], ("fr", "en")),
+        (
+            ("zh", "en"),
+            [("data.source_language", "en"), ("data.target_language", "fr")],
+            ("en", "fr"),
+        ),
+        ((None, "en"), [("data.source_language", "en")], ("en", None)),
+        ((None, None), [("data.source_language", "en")], ("en", None)),
+    ],
+)
+def test_one_end_of_a_direction_turns_it_round(
+    config: ConfigDict, before: tuple, overrides: list, expected: tuple
+) -> None:
+    names = ("source_language", "target_language")
+    with config.unlocked():
+        config.data = ConfigDict({name: optional(None, str) for name in names})
+        config.data.update(dict(zip(names, before, strict=True)))
+    changed = apply_overrides(config, overrides)
+    assert tuple(changed.data[name] for name in names) == expected
 
 
 def test_the_later_of_two_values_wins(config: ConfigDict) -> None:

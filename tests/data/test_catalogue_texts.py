@@ -164,6 +164,7 @@ def test_ted_talks(downloads, capfd, cache):
     }
     assert data.split("train")[19]["line"] == 20
     assert pairs(data.split("dev")) == [("pt dev", "en dev")]
+    assert data.direction == ("pt", "en")
     assert data.split("test")[0] == {
         "source": "pt test",
         "target": "en test",
@@ -172,6 +173,7 @@ def test_ted_talks(downloads, capfd, cache):
     }
     turned = load_dataset(name, task="translation", options={"source_language": "en"})
     assert pairs(turned.split("train")) == [(target, source) for source, target in PAIRS]
+    assert turned.direction == ("en", "pt")
     assert turned.split("dev").content_hash != data.split("dev").content_hash
     assert len(list((cache / "data").iterdir())) == 2
     assert capfd.readouterr() == ("", "")

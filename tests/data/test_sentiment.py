@@ -9,8 +9,11 @@ from collections import Counter
 import pytest
 
 from attention.data import load_dataset, sources
+from attention.data.preparation import hash_parts
 from attention.data.sentiment import Row, load_unsplit, read_examples
 from attention.data.splitting import split_of
+from attention.data.stored import FORMAT_VERSION
+from attention.data.text_files import file_digest
 from attention.errors import UserError
 
 TASK = "sentiment"
@@ -46,8 +49,16 @@ def test_the_last_tab_separates(write):
 def test_only_line_feeds_end_a_line(write, caplog):
     path = write(b"\xef\xbb\xbfa\t1\r\n\r\n\xe2\x80\xa8b\xc2\x85\x0b\t0\r\n \r\nc\rd\t1")
     with caplog.at_level(logging.INFO):
-        assert rows(path) == [("a", "1", 1), ("\u2028b\x85\x0b", "0", 3), ("c\rd", "1", 5)]
-    assert caplog.messages == [f"read {path}: 3 examples (2 skipped blank lines)"]
+        assert rows(path) == [
+            ("a", "1", 1),
+            ("", "_", 2),
+            ("\u2028b\x85\x0b", "0", 3),
+            ("", "_", 4),
+            ("c\rd", "1", 5),
+        ]
+    (message,) = caplog.messages
+    assert message.startswith(f"read {path}: ") and "skipped" not in message
+    assert all(words in message for words in ("5 examples", "2 unlabelled", "2 blank lines"))
 
 
 @pytest.mark.fast
@@ -99,6 +110,7 @@ def test_json_lines(write):
     text = "\n".join(json.dumps(row, ensure_ascii=False) for row in content)
     assert rows(write(text.replace("\n", "\n\n", 1), "x.jsonl")) == [
         ("no header", "label", 1),
+        ("", "_", 2),
         ("a\tb\n\u2028", "pos", 3),
         ("c", "0", 4),
         ("", "true", 5),
@@ -133,6 +145,38 @@ def test_given_splits_are_kept_as_they_are(write):
         "repeated_texts": 1,
         "texts_also_in_train": 1,
     }
+
+
+def test_no_line_is_dropped_in_evaluation(write):
+    train = write("good\t1\nbad\t0\n\n")
+    for name, content in (
+        ("dev.tsv", "good\t1\n\n \t \nnew\t0\n\n"),
+        ("dev.jsonl", '{"text": "good", "label": 1}\n\n \n{"text": "new", "label": 0}\n\n'),
+    ):
+        dev = write(content, name)
+        data = load_dataset("files", task=TASK, paths={"train": str(train), "dev": str(dev)})
+        assert len(data.split("train")) == 2
+        expected = [("good", "1"), ("", "_"), ("", "_"), ("new", "0"), ("", "_")]
+        assert [(e["text"], e["label"]) for e in data.split("dev")] == expected
+        assert [e["line"] for e in data.split("dev")] == [1, 2, 3, 4, 5]
+        assert data.split("dev").counts == {
+            "examples": 5,
+            "unlabelled_examples": 3,
+            "blank_lines": 3,
+            "repeated_texts": 0,
+            "texts_also_in_train": 1,
+        }
+        assert rows(dev) == [(*row, line) for line, row in enumerate(expected, 1)]
+
+
+def test_only_a_split_whose_blank_lines_are_kept_has_another_hash(write):
+    train, blank = write("good\t1\nbad\t0\n\n"), write("a\t1\n\n", "dev.tsv")
+    plain = write("a\n\n", "plain.txt")
+    paths = {"train": str(train), "dev": str(blank), "test": str(plain)}
+    data = load_dataset("files", task=TASK, paths=paths)
+    for split, path in (("train", train), ("dev", blank), ("test", plain)):
+        before = hash_parts(FORMAT_VERSION, "1", split, "tsv", file_digest(path))
+        assert (data.split(split).content_hash == before) is (split != "dev")
 
 
 def test_training_needs_labels_and_evaluation_does_not(write):

@@ -59,6 +59,18 @@ def test_parallel_files(write):
 
 
 @pytest.mark.fast
+def test_languages_name_what_files_hold_and_change_nothing_of_it(write):
+    paths = {"train_source": write("t.en", "a\n"), "train_target": write("t.zh", "A\n")}
+    plain = load_dataset("files", task=TASK, paths=paths)
+    options = {"source_language": "en", "target_language": "zh"}
+    named = load_dataset("files", task=TASK, paths=paths, options=options)
+    assert texts(named.split("train")) == texts(plain.split("train")) == [("a", "A", 1)]
+    assert named.split("train").content_hash == plain.split("train").content_hash
+    with pytest.raises(UserError, match=r"data\.distance=3 means nothing to dataset=files"):
+        load_dataset("files", task=TASK, paths=paths, options={"distance": 3})
+
+
+@pytest.mark.fast
 def test_only_line_feeds_end_a_line(write, caplog):
     source = write(
         "x.en", b"\xef\xbb\xbfa\xe2\x80\xa8b\r\nc\rd\x85\x1c\x0b\r\n".replace(b"\x85", b"")
@@ -167,7 +179,9 @@ def test_duplicates_of_either_side_are_dropped_before_splitting(write, tmp_path)
     assert total == {"pairs": 101, "skipped_duplicates": 3, "skipped_placeholders": 1}
     for name, split in data.splits.items():
         assert all(split_of(e["source"]) == name for e in split)
+    assert data.direction == ("zh", "en")
     turned = load(source_language="en")
+    assert turned.direction == ("en", "zh")
     for name, split in data.splits.items():
         swapped = [(target, source, line) for source, target, line in texts(turned.split(name))]
         assert texts(split) == swapped

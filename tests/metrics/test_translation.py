@@ -70,7 +70,8 @@ def test_an_unknown_tokenizer_gets_a_hint():
 
 
 @pytest.mark.parametrize(
-    ("language", "tokenizer"), [("zh", "zh"), ("zh_cn", "zh"), ("ja", "char"), ("de", "13a")]
+    ("language", "tokenizer"),
+    [("zh", "zh"), ("zh_cn", "zh"), ("zh-TW", "zh"), ("ja", "char"), ("de", "13a")],
 )
 def test_the_tokenizer_follows_the_language(language, tokenizer):
     assert tokenizer_for(language) == tokenizer and tokenizer in TOKENIZERS

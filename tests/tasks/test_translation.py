@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import numpy as np
 import pytest
 from flax import nnx
 from support.pairs import pairs, pairs_config
 
+from attention.data.dataset import Dataset, Direction
 from attention.data.encoded import EncodedSplit
 from attention.data.tokenizers.special import EOS, PAD
 from attention.errors import UserError
@@ -16,6 +18,8 @@ from attention.metrics.translation import score_translations
 from attention.tasks import translation
 from attention.tasks.translation import Task
 from attention.tools.predicting import asking_for, decode_overrides
+from attention.training.experiment import open_task
+from attention.training.run_directory import RunDirectory
 
 pytestmark = pytest.mark.fast
 
@@ -132,6 +136,42 @@ def test_a_run_from_before_these_options_searches_as_it_did(task):
     assert Task(config, task.tokenizers).search_settings() == task.search_settings()
     config.data.tokenizer = "sentencepiece"
     assert Task.fit(config, examples(*pairs(60, seed=0))).tokenizers["source"].size > 4
+
+
+@pytest.mark.parametrize(
+    ("data", "score", "warnings"), [(True, False, 1), (True, True, 0), (False, True, 0)]
+)
+def test_small_letters_against_capitals_are_warned_of(tmp_path, caplog, data, score, warnings):
+    given = {"data__lowercase": data, "score__lowercase": score}
+    config = pairs_config(tmp_path, data__tokenizer="words", **given)
+    Task.fit(config, examples(*pairs(20, seed=0)))
+    assert len(caplog.messages) == warnings
+    assert all("set score.lowercase=true" in message for message in caplog.messages)
+
+
+def scored_by(task) -> str:
+    return task.scoring_settings()[0]
+
+
+@pytest.mark.parametrize(
+    ("languages", "direction", "tokenizer"),
+    [
+        ({}, None, "13a"),
+        ({"data__target_language": "zh"}, None, "zh"),  # of files
+        ({}, Direction("en", "ja"), "char"),  # the data set's own choice
+        ({"score__tokenizer": "intl"}, Direction("en", "zh"), "intl"),
+    ],
+)
+def test_scores_know_the_language_of_the_data_also_in_a_saved_run(
+    tmp_path, task, languages, direction, tokenizer
+):
+    config = pairs_config(tmp_path / "data", data__tokenizer="words", **languages)
+    train: Any = examples(*pairs(20, seed=0))
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    fitted = open_task(config, run, Dataset("made", {"train": train}, direction))
+    loaded = Task.load(config, run.tokenizer)
+    assert scored_by(fitted) == scored_by(loaded) == f"tokenizer={tokenizer}"
 
 
 @pytest.mark.parametrize("text", ["", "beam_size", "=2", "beam_size=", "beam_size=1,,"])

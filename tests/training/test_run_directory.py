@@ -244,6 +244,13 @@ def test_samples_and_evaluations(run):
     run.write_evaluation("dev-30", {"accuracy": 0.5}, {"predictions": ["a_X", "", "b_Y"]})
     assert json.loads((run.path / "eval" / "dev-30.json").read_text()) == {"accuracy": 0.5}
     assert (run.path / "eval" / "dev-30.predictions.txt").read_text() == "a_X\n\nb_Y\n"
+    run.write_evaluation("dev-30.x-30", {}, {"predictions": [], "references": []})
+    (run.path / "eval" / "notes.txt").touch()
+    assert run.evaluation_files("dev-30") == ["dev-30.json", "dev-30.predictions.txt"]
+    assert [name[12:] for name in run.evaluation_files("dev-30.x-30")[1:]] == [
+        "predictions.txt",
+        "references.txt",
+    ]
     run.write_samples(0, [])
     assert (run.path / "samples" / "0.txt").read_text() == ""
 

@@ -111,7 +111,9 @@ def faults(variant: str, name: str, values: tuple, *words: str) -> list[str]:
     ],
 )
 def test_options(variant, option, values):
-    wrong = faults(variant, option, values, f"model.attention.{option}=", "{}")
+    beside = {"bidirectional", "causal"} & variants.get(variant).MODES
+    section = "attention" if beside else "cross_attention"  # as the page of the variant says
+    wrong = faults(variant, option, values, f"model.{section}.{option}=", "{}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -24,6 +24,7 @@ RUNS = {
     "translation copying": {
         "argument": "model=recurrent,cross=none",
         "model__pointer": "alone",
+        "label_smoothing": 0.0,
         "model__style": "bahdanau",
     },
 }

@@ -1,6 +1,7 @@
 """Data sets by file name, each with `TASKS` and `load(*, task, paths, options) -> Dataset`.
 
-One that can be asked for something names it in `OPTIONS`: keys of `data` in the config.
+One that can be asked for something names it in `OPTIONS`: keys of `data` in the config, or, where
+they are not the same for all its tasks, such keys by task.
 """
 
 from __future__ import annotations
