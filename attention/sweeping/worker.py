@@ -15,7 +15,7 @@ from attention.sweeping.grouping import Groups
 from attention.sweeping.running import TRAINER, run_group
 from attention.sweeping.setting import Scene, Setting, open_scene
 
-MOST_MEMORY = 4 << 30  # above it, compiled programs of earlier trials are forgotten
+MOST_MEMORY = 4 << 30  # above it, what earlier programs have left is freed
 
 
 def work() -> int:
@@ -42,14 +42,13 @@ def take_trials(scene: Scene, setting: Setting) -> bool:
         scene.board.settle({job.trial.name: scene.standings.of(job.trial) for job in jobs})
         if any(outcome.status == "interrupted" for outcome in outcomes):
             return False
-        forget_programs(shared)
     return True
 
 
 def _shared() -> Any:
     from attention.training.shared import Shared
 
-    return Shared()
+    return Shared(forgotten=free_programs)
 
 
 def _stop_at_the_end_of_input() -> None:
@@ -58,11 +57,12 @@ def _stop_at_the_end_of_input() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def forget_programs(shared: Any) -> None:
-    """Frees what earlier trials have compiled, where it has become much."""
+def free_programs() -> None:
+    """Frees what earlier programs have left, where it has become much.
+
+    Only when another begins: trials of one program never compile it, or encode its data, anew.
+    """
     if "jax" in sys.modules and _memory_in_use() > MOST_MEMORY:
-        if shared is not None:
-            shared.forget()
         sys.modules["jax"].clear_caches()
         gc.collect()
 

@@ -14,9 +14,13 @@ class Shared:
     """Things made once and kept for the next run; another program's are forgotten first.
 
     Threads may ask at once: one makes a thing, the others wait for it.
+
+    Args:
+      forgotten: called when the things of a program have been let go of for another's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, forgotten: Callable[[], None] = lambda: None) -> None:
+        self._forgotten = forgotten
         self._program: str | None = None
         self._things: dict[Hashable, Any] = {}
         self._lock = threading.RLock()
@@ -25,12 +29,9 @@ class Shared:
         """Says which program the next run has."""
         with self._lock:
             if program != self._program:
-                self._program, self._things = program, {}
-
-    def forget(self) -> None:
-        """Lets go of everything, compiled programs too."""
-        with self._lock:
-            self._program, self._things = None, {}
+                had_one, self._program, self._things = bool(self._program), program, {}
+                if had_one:
+                    self._forgotten()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Returns what was made under this key, or makes it."""

@@ -12,8 +12,9 @@ from attention.training.shared import Shared
 pytestmark = pytest.mark.fast
 
 
-def test_a_thing_is_made_once_until_it_is_forgotten_or_another_program_begins():
-    shared, made = Shared(), []
+def test_a_thing_is_made_once_until_another_program_begins():
+    freed = []
+    shared, made = Shared(forgotten=lambda: freed.append(len(made))), []
 
     def make() -> int:
         made.append(len(made))
@@ -23,12 +24,17 @@ def test_a_thing_is_made_once_until_it_is_forgotten_or_another_program_begins():
     assert [shared.get("thing", make), shared.get("thing", make)] == [0, 0]
     shared.begin("one")
     assert shared.get("thing", make) == 0
+    assert not freed
     shared.begin("two")
     assert shared.get("thing", make) == 1
-    shared.forget()
-    assert shared.get("thing", make) == 2
-    shared.begin("two")  # what was made before anybody said which program it was of
-    assert shared.get("thing", make) == 3
+    assert freed == [1]
+
+
+def test_what_was_made_before_anybody_said_of_which_program_is_made_again():
+    shared = Shared()
+    assert shared.get("thing", lambda: 0) == 0
+    shared.begin("one")
+    assert shared.get("thing", lambda: 1) == 1
 
 
 def test_threads_that_ask_at_once_wait_for_one():
