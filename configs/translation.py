@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from attention.configuration.fields import optional
+from attention.configuration.fields import duration, optional
 from attention.configuration.points import Point, grid
 from attention.errors import UserError
 from configs import common
@@ -132,6 +132,9 @@ def get_config(arg: str = "") -> ConfigDict:
     config.batch_tokens = size.batch_tokens
     config.train_epochs = None
     config.train_steps = size.train_steps
+    # Not each epoch: that of a small data set takes less than the search of its dev split.
+    config.eval_every_steps = duration("10%")
+    config.checkpoint_every_steps = duration("5%")
     config.label_smoothing = 0.1
     # Above 0: so many of the last evaluated checkpoints stay, and in the end their mean is scored.
     config.average_checkpoints = 0
