@@ -22,7 +22,7 @@ LENGTHS = (4, 1, 6, 0)  # tokens of each source; the last row has none
 CROSS = [name for name in variants.names() if {"cross", "decode"} <= variants.get(name).MODES]
 CAUSAL = [name for name in variants.names() if "causal" in variants.get(name).MODES]
 DECODERS = [name for name in CAUSAL if "decode" in variants.get(name).MODES]
-# A search is compiled for seconds and runs for none: half of them are saved.
+# A search takes seconds to compile and next to none to run: this saves half of them.
 QUICKLY = {"xla_backend_optimization_level": 0}
 
 
@@ -69,23 +69,31 @@ def assert_same(cached, uncached) -> None:
     assert len(np.unique(lengths)) > 1 or lengths.max() == LONGEST
 
 
-def assert_caches_change_nothing(*places: str) -> None:
-    for how in ({}, WIDE):
-        assert_same(shared(*places, **how), shared(*places, use_cache=False, **how))
+def two_ways(names: list[str], *quick: str) -> list:
+    """Each by one beam and by several; only the quick ones by default, and by several."""
+    return [
+        pytest.param(
+            name,
+            how,
+            marks=() if name in quick and how else pytest.mark.slow,
+            id=f"{name}-{'beam' if how else 'greedy'}",
+        )
+        for name in names
+        for how in ({}, WIDE)
+    ]
 
 
-def slow_but(names: list[str], *quick: str) -> list:
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+@pytest.mark.parametrize(
+    ("name", "how"), two_ways(DECODERS, "scaled_dot", "sliding_window", "mla", "rnn")
+)
+def test_caches_change_nothing(name, how):
+    assert_same(shared(name, **how), shared(name, use_cache=False, **how))
 
 
-@pytest.mark.parametrize("name", slow_but(DECODERS, "scaled_dot", "sliding_window", "mla", "rnn"))
-def test_caches_change_nothing(name):
-    assert_caches_change_nothing(name)
-
-
-@pytest.mark.parametrize("name", slow_but(CROSS, "location_sensitive", "monotonic"))
-def test_caches_change_nothing_whatever_reads_the_source(name):
-    assert_caches_change_nothing("scaled_dot", name)
+@pytest.mark.parametrize(("name", "how"), two_ways(CROSS, "location_sensitive", "monotonic"))
+def test_caches_change_nothing_whatever_reads_the_source(name, how):
+    places = ("scaled_dot", name)
+    assert_same(shared(*places, **how), shared(*places, use_cache=False, **how))
 
 
 def make_recurrent(attention: str | None, pointer: str) -> RecurrentSeq2Seq:
