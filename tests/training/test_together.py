@@ -207,17 +207,19 @@ def test_every_variant_trains_at_once(tmp_path, name):
     ids=str,
 )
 def test_every_option_trains_at_once(tmp_path, own):
-    compare_with_alone(tmp_path, **own)
+    programs = compare_with_alone(tmp_path, **own)
+    assert programs > 1 if own.get("data__pack") == "never" else programs == 1
 
 
-def compare_with_alone(tmp_path, **own) -> None:
-    """Trains two runs at once, and the second alone as well."""
+def compare_with_alone(tmp_path, **own) -> int:
+    """Trains two runs at once, the second alone as well; returns how many programs both took."""
     points = ({"seed": 1}, {"seed": 2, "optimizer__learning_rate": 1e-3})
-    made = configs(tmp_path, points, **{"train_steps": 4, **own})
-    outcomes = train_together(made, workdirs(tmp_path, number=2))
+    made, shared = configs(tmp_path, points, **{"train_steps": 4, **own}), Shared()
+    outcomes = train_together(made, workdirs(tmp_path, number=2), shared=shared)
     assert [outcome.error for outcome in outcomes] == [None, None]
     loop.train(made[1], str(tmp_path / "alone"))
     assert close(losses(tmp_path / "run1"), losses(tmp_path / "alone"))
+    return shared.get(("mapped step", 2), lambda: None).num_programs
 
 
 @pytest.mark.slow
