@@ -31,17 +31,20 @@ def trained(tmp_path_factory):
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
-    stopped = json.loads((folder / "run" / "result.json").read_text())
+    stopped = json.loads((folder / "run" / "result.json").read_text()), metrics.read_text()
     return folder / "run", stopped, run("train.py", *words)
 
 
 def test_train_goes_on_and_says_its_scores_and_what_to_type_next(trained):
-    workdir, stopped, done = trained
+    workdir, (stopped, logged), done = trained
     assert stopped["status"] == "interrupted" and 5 <= stopped["step"] < STEPS
     assert done.returncode == 0, done.stderr
     result = json.loads((workdir / "result.json").read_text())
     assert (result["status"], result["step"]) == ("complete", STEPS)
-    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    assert f"resuming at step {stopped['step']} of {STEPS}" in done.stderr
+    metrics = (workdir / "metrics.jsonl").read_text()
+    assert metrics.startswith(logged)
+    rows = [json.loads(line) for line in metrics.splitlines()]
     assert [row["step"] for row in rows if "train/loss" in row] == list(range(1, STEPS + 1))
     for split, name in (("dev", "eval"), ("test", "test")):
         scores = "  ".join(f"{key} {value:.4f}" for key, value in result[name].items())
