@@ -14,7 +14,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, IntegrityError
 
 from attention.errors import UserError
 from attention.sweeping.ledger import Try, new_try
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 60
 GRACE_SECONDS = 180  # without a heartbeat, after which a worker is taken for dead
 _FRESH_SECONDS = 1.0
+_OPENINGS, _SECONDS_BETWEEN_OPENINGS = 10, 0.5
 _LOST = "lost"
 _TRIES = "/tries"
 # SQLAlchemy hides no password behind the "?".
@@ -41,7 +42,7 @@ def open_storage(url: str, *, heartbeat: bool = False) -> Any:
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     try:
         patient = {"connect_args": {"timeout": 60}} if url.startswith("sqlite") else {}
-        return optuna.storages.RDBStorage(
+        return _opened(
             url,
             engine_kwargs=patient,
             heartbeat_interval=HEARTBEAT_SECONDS if heartbeat else None,
@@ -51,6 +52,19 @@ def open_storage(url: str, *, heartbeat: bool = False) -> Any:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = lines[0].replace(url, without_password(url))
         raise UserError(f"--storage={without_password(url)} cannot be opened: {reason}") from error
+
+
+def _opened(url: str, **options: Any) -> Any:
+    """Optuna's storage, whose tables another host may be making at the same moment."""
+    for left in reversed(range(_OPENINGS)):
+        try:
+            return optuna.storages.RDBStorage(url, **options)
+        except Exception as error:
+            # An AssertionError: there is a table of versions, and nothing in it yet.
+            at_once = isinstance(error, IntegrityError | AssertionError)
+            if not left or not (at_once or "already exists" in str(error)):
+                raise
+        time.sleep(_SECONDS_BETWEEN_OPENINGS)
 
 
 def without_password(url: str) -> str:

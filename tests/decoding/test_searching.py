@@ -6,17 +6,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from decoding.toy import CLOSE, hypotheses, slow_beam
 from flax import nnx
-from support.transformers import SIZE, make_transformer
+from support.transformers import DIM, HEADS, SIZE, compiled, jiggle, make_transformer
 
 from attention import variants
 from attention.decoding.searching import Search, search
 from attention.errors import UserError
+from attention.models.recurrence import RecurrentConfig
+from attention.models.recurrent_seq2seq import RecurrentSeq2Seq
 
 BOS, EOS, PAD = 2, 3, 0
+LONGEST = 7
 LENGTHS = (4, 1, 6, 0)  # tokens of each source; the last row has none
 CROSS = [name for name in variants.names() if {"cross", "decode"} <= variants.get(name).MODES]
-DECODERS = [name for name in variants.names() if {"causal", "decode"} <= variants.get(name).MODES]
+CAUSAL = [name for name in variants.names() if "causal" in variants.get(name).MODES]
+DECODERS = [name for name in CAUSAL if "decode" in variants.get(name).MODES]
+# A search takes seconds to compile and next to none to run: this saves half of them.
+QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 def sources() -> tuple[np.ndarray, np.ndarray]:
@@ -27,11 +34,11 @@ def sources() -> tuple[np.ndarray, np.ndarray]:
 
 def found_by(model: nnx.Module, *, rows=slice(None), seed: int | None = None, **how):
     structure, state = nnx.split(model)
-    given = Search(BOS, EOS, PAD, max_length=7, **how)
+    given = Search(BOS, EOS, PAD, max_length=LONGEST, **how)
     tokens, ids = (jnp.asarray(array[rows]) for array in sources())
     keys = None if seed is None else jax.random.split(jax.random.key(seed), 4)[rows]
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=QUICKLY)
     def run(state, tokens, ids, keys):
         model = nnx.merge(structure, state)
         return search(model, tokens, segment_ids=ids, how=given, keys=keys)
@@ -53,31 +60,99 @@ def shared(decoder: str = "scaled_dot", cross: str = "scaled_dot", **how):
     return found_by(model_of(decoder, cross), **how)
 
 
-def assert_caches_change_nothing(*places: str) -> None:
-    for how in ({}, WIDE):
-        cached, uncached = shared(*places, **how), shared(*places, use_cache=False, **how)
-        np.testing.assert_array_equal(cached.tokens, uncached.tokens)
-        np.testing.assert_array_equal(cached.lengths, uncached.lengths)
-        np.testing.assert_allclose(cached.scores, uncached.scores, rtol=0, atol=2e-5)
-        assert len(np.unique(cached.lengths)) > 1 or cached.lengths.max() == 7
+def assert_same(cached, uncached) -> None:
+    np.testing.assert_array_equal(cached.tokens, uncached.tokens)
+    np.testing.assert_array_equal(cached.lengths, uncached.lengths)
+    np.testing.assert_allclose(cached.scores, uncached.scores, rtol=0, atol=2e-5)
+    # The last row has no source, and never a token.
+    lengths = cached.lengths[:3]
+    assert len(np.unique(lengths)) > 1 or lengths.max() == LONGEST
+
+
+def two_ways(names: list[str], *quick: str) -> list:
+    """Each by one beam and by several; only the quick ones by default, and by several."""
+    return [
+        pytest.param(
+            name,
+            how,
+            marks=() if name in quick and how else pytest.mark.slow,
+            id=f"{name}-{'beam' if how else 'greedy'}",
+        )
+        for name in names
+        for how in ({}, WIDE)
+    ]
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "how"), two_ways(DECODERS, "scaled_dot", "sliding_window", "mla", "rnn")
+)
+def test_caches_change_nothing(name, how):
+    assert_same(shared(name, **how), shared(name, use_cache=False, **how))
+
+
+@pytest.mark.parametrize(("name", "how"), two_ways(CROSS, "location_sensitive", "monotonic"))
+def test_caches_change_nothing_whatever_reads_the_source(name, how):
+    places = ("scaled_dot", name)
+    assert_same(shared(*places, **how), shared(*places, use_cache=False, **how))
+
+
+def make_recurrent(attention: str | None, pointer: str) -> RecurrentSeq2Seq:
+    def layer(layer_index, rngs):
+        return variants.make(attention, dim=DIM, num_heads=HEADS, rngs=rngs)
+
+    model = RecurrentSeq2Seq(
+        RecurrentConfig(DIM),
+        layer if attention else None,
+        source_size=SIZE,
+        target_size=SIZE,
+        pointer=pointer,
+        end_id=EOS,
+        rngs=nnx.Rngs(0),
+    )
+    jiggle(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("attention", "pointer"),
     [
-        name if name in ("scaled_dot", "sliding_window") else pytest.param(name, marks=slow)
-        for slow in (pytest.mark.slow,)
-        for name in DECODERS
+        ("additive", "none"),
+        (None, "none"),
+        ("location_sensitive", "none"),
+        ("monotonic", "none"),
+        ("additive", "alone"),
+        ("additive", "mixed"),
     ],
 )
-def test_caches_change_nothing(name):
-    assert_caches_change_nothing(name)
+def test_states_of_a_recurrent_model_change_nothing(attention, pointer):
+    model = make_recurrent(attention, pointer)
+    assert_same(found_by(model, **WIDE), found_by(model, use_cache=False, **WIDE))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CROSS)
-def test_caches_change_nothing_whatever_reads_the_source(name):
-    assert_caches_change_nothing("scaled_dot", name)
+@pytest.mark.parametrize("name", sorted(set(CAUSAL) - set(DECODERS)))
+def test_a_decoder_without_a_cache_searches_by_full_passes(name):
+    """Against a beam search in plain Python, whose every step is a pass over the target so far."""
+    model = model_of(name)
+    with pytest.raises(ValueError, match="cannot decode"):
+        found_by(model, **WIDE)
+    found, full_pass = found_by(model, use_cache=False, **WIDE), compiled(model)
+    tokens, ids = sources()
+    for row in range(3):
+
+        def logits_after(prefix, row=row):
+            inputs = np.full((1, LONGEST), PAD, np.int32)
+            inputs[0, : len(prefix) + 1] = (BOS, *prefix)
+            one = {"source_segment_ids": ids[row, None], "target_segment_ids": inputs != PAD}
+            return full_pass(tokens[row, None], inputs, **one)[0, len(prefix)]
+
+        given = {"beam_size": WIDE["beam_size"], "alpha": WIDE["length_penalty"]}
+        want, distance = slow_beam(
+            logits_after, limit=LONGEST, eos=EOS, forbidden=(PAD, BOS), **given
+        )
+        assert distance > CLOSE
+        got = hypotheses(found, row)
+        assert [t for _, t in got] == [t for _, t in want[:2]]
+        np.testing.assert_allclose([s for s, _ in got], [s for s, _ in want[:2]], atol=2e-5)
 
 
 @pytest.mark.parametrize("use_cache", [True, False])

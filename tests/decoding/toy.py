@@ -108,14 +108,22 @@ def slow_greedy(table, *, limit: int, eos: int, forbidden=()):
     return score, tokens
 
 
+def reading(table):
+    """What is read of a row's table after a prefix; a function of the prefix is its own."""
+    return table if callable(table) else lambda prefix: table[node_of(prefix, table.shape[-1])]
+
+
 def slow_beam(table, *, limit: int, alpha: float, eos: int, beam_size: int, forbidden=()):
     """A beam search of shared width that never stops early.
+
+    Args:
+        table: of one row, or a function from a prefix to the logits after it.
 
     Returns:
         The hypotheses as (score, tokens), the best first, and the smallest distance between two
         scores that were compared and not equal.
     """
-    live, ended, distances = [(0.0, ())], [], [math.inf]
+    live, ended, distances, logits_after = [(0.0, ())], [], [math.inf], reading(table)
 
     def compare(scores):
         scores = sorted(scores)
@@ -125,7 +133,7 @@ def slow_beam(table, *, limit: int, alpha: float, eos: int, beam_size: int, forb
     for _ in range(limit):
         continued = []
         for score, tokens in live:
-            found = log_softmax(table[node_of(tokens, table.shape[-1])])
+            found = log_softmax(logits_after(tokens))
             for token in range(len(found)):
                 if token not in forbidden:
                     continued.append((score + found[token], (*tokens, token)))

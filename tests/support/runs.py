@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orbax.checkpoint as ocp
+import pytest
 from support.treebank import write_treebank
 
 from attention import configuration
@@ -83,6 +86,23 @@ def run(
     return subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
     )
+
+
+@contextlib.contextmanager
+def counting_programs() -> Iterator[list[tuple[int, int]]]:
+    """A list that each run trained inside adds to: programs of its step and of its predictions."""
+    from attention.training import loop
+
+    programs = []
+
+    class Watched(loop.Trainer):
+        def close(self):
+            programs.append((self._train_step.num_programs, self._predictor.num_programs))
+            super().close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "Trainer", Watched)
+        yield programs
 
 
 def metrics_rows(workdir: Path) -> list[dict[str, Any]]:

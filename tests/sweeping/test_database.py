@@ -7,7 +7,9 @@ import threading
 import time
 from pathlib import Path
 
+import optuna
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from attention.errors import UserError
 from attention.sweeping import database
@@ -104,6 +106,25 @@ def test_of_many_who_come_at_once_at_most_one_gets_it(url: str) -> None:
     for thread in threads:
         thread.join()
     assert len(won) <= 1 and len(ledgers[0].tries("a")) == len(won)
+
+
+def test_a_database_whose_tables_another_makes_is_opened_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, right = "table studies already exists", optuna.storages.RDBStorage
+    failures: list[Exception] = [AssertionError(), OperationalError("", {}, Exception(made))]
+
+    def storage(*arguments: object, **options: object) -> object:
+        if failures:
+            raise failures.pop()
+        return right(*arguments, **options)
+
+    monkeypatch.setattr(optuna.storages, "RDBStorage", storage)
+    monkeypatch.setattr(database, "_SECONDS_BETWEEN_OPENINGS", 0.0)
+    assert database.open_storage(url) is not None and not failures
+    failures += [OperationalError("", {}, Exception(made)) for _ in range(99)]
+    with pytest.raises(UserError, match="already exists"):
+        database.open_storage(url)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.made_up_variants import install_unpackable
 from support.reviews import SPEC, review_config, reviews
-from support.runs import losses, metrics_rows, saved_arrays
+from support.runs import counting_programs, losses, metrics_rows, saved_arrays
 
 from attention.data.packing import bucket_lengths
 from attention.errors import Interrupted, UserError
@@ -22,11 +22,18 @@ LONG = "plot " * 50  # over data.max_length=32 in every tokenizer
 
 
 @pytest.fixture(scope="module")
-def whole_run(tmp_path_factory):
-    """A packed run without a break, with every kind of noise in training."""
+def watched_run(tmp_path_factory):
+    """A packed run without a break, with every kind of noise in training, and its programs."""
     folder = tmp_path_factory.mktemp("whole")
-    result = loop.train(noisy(folder), str(folder / "run"))
-    return folder, result
+    with counting_programs() as programs:
+        result = loop.train(noisy(folder), str(folder / "run"))
+    return folder, result, programs
+
+
+@pytest.fixture(scope="module")
+def whole_run(watched_run):
+    """The same without its programs."""
+    return watched_run[:2]
 
 
 def noisy(folder):
@@ -60,6 +67,11 @@ def report(run, name: str) -> dict:
 def predictions(run, name: str) -> str:
     (path,) = (run / "eval").glob(f"{name}-*.predictions.txt")
     return path.read_text(encoding="utf-8")
+
+
+def test_one_program_for_the_whole_packed_run(watched_run):
+    *_, programs = watched_run
+    assert programs == [(1, 1)]  # dev and test fill as many rows
 
 
 def test_a_run_has_scores_reports_and_predictions_of_every_text(whole_run):
@@ -214,19 +226,11 @@ def test_a_variant_that_cannot_pack_gets_length_buckets(tmp_path, monkeypatch, c
         tmp_path / "data", spec=f"{SPEC},variant={name}", data__tokenizer="characters"
     )
     assert config.data.pack == "never"
-    programs = []
-
-    class Watched(loop.Trainer):
-        def close(self):
-            programs.append(self._train_step.num_programs)
-            super().close()
-
-    monkeypatch.setattr(loop, "Trainer", Watched)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO"), counting_programs() as programs:
         result = loop.train(config, str(tmp_path / "run"))
     assert result["status"] == "complete" and len(losses(tmp_path / "run")) == 12
     assert "no packing" in caplog.text
-    assert 1 < programs[0] <= len(bucket_lengths(32))
+    assert 1 < programs[0][0] <= len(bucket_lengths(32))
 
 
 def test_a_run_ends_where_dev_stalls(tmp_path):

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from support.pairs import pairs, pairs_config
-from support.runs import metrics_rows, saved_arrays
+from support.runs import counting_programs, metrics_rows, saved_arrays
 
 from attention.errors import Interrupted, UserError
 from attention.tools.evaluating import evaluate
@@ -20,11 +20,18 @@ STEPS = 12
 
 
 @pytest.fixture(scope="module")
-def whole_run(tmp_path_factory):
-    """A packed run without a break."""
+def watched_run(tmp_path_factory):
+    """A packed run without a break, and its programs."""
     folder = tmp_path_factory.mktemp("whole")
-    result = loop.train(pairs_config(folder / "data"), str(folder / "run"))
-    return folder, result
+    with counting_programs() as programs:
+        result = loop.train(pairs_config(folder / "data"), str(folder / "run"))
+    return folder, result, programs
+
+
+@pytest.fixture(scope="module")
+def whole_run(watched_run):
+    """The same without its programs."""
+    return watched_run[:2]
 
 
 def report(run, name: str) -> dict:
@@ -34,6 +41,11 @@ def report(run, name: str) -> dict:
 def lines(run, name: str) -> list[str]:
     text = (run / "eval" / f"{name}.txt").read_text(encoding="utf-8")
     return text.removesuffix("\n").split("\n")
+
+
+def test_one_program_for_the_whole_packed_run(watched_run):
+    *_, programs = watched_run
+    assert programs == [(1, 2)]  # dev and test are of different sizes
 
 
 def test_a_run_has_scores_hypotheses_and_references_of_every_line(whole_run):
@@ -174,6 +186,38 @@ def test_it_learns_to_read_backwards(tmp_path):
     )
     result = loop.train(config, str(tmp_path / "run"))
     assert result["test"]["bleu"] > 60 and result["test"]["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("pointer", "steps"), [("alone", 100), pytest.param("mixed", 300, marks=pytest.mark.slow)]
+)
+def test_a_pointer_learns_to_copy(tmp_path, pointer, steps):
+    config = pairs_config(
+        tmp_path / "data",
+        "model=recurrent,cross=additive",
+        model__pointer=pointer,
+        model__dropout_rate=0.0,
+        label_smoothing=0.0,
+        data__tokenizer="words",
+        decode__beam_size=1,
+        eval_batch_size=1,  # dev and test by one program
+        batch_tokens=256,
+        train_steps=steps,
+        log_every_steps=50,
+        eval_every_steps=steps,
+        checkpoint_every_steps=steps,
+        optimizer__warmup_steps=10,
+        optimizer__learning_rate=2e-2,
+    )
+    run = tmp_path / "run"
+    result = loop.train(config, str(run))
+    assert result["test"]["bleu"] > 60 and result["test"]["accuracy"] > 0.8
+    again = evaluate(str(run), split="test")
+    assert {name: again[name] for name in result["test"]} == result["test"]
+    texts = [source for source, _ in pairs(8, seed=3)]
+    answers = predicted(run, "".join(f"{text}\n" for text in texts).encode())
+    copies = [sorted(a.split()) == sorted(b.split()) for a, b in zip(answers, texts, strict=True)]
+    assert sum(copies) >= 5
 
 
 @pytest.mark.parametrize(

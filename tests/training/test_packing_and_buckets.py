@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 from flax import nnx
 from support.made_up_variants import install_unpackable
-from support.runs import losses, metrics_rows, small_config, small_overrides
+from support.runs import (
+    counting_programs,
+    losses,
+    metrics_rows,
+    small_config,
+    small_overrides,
+)
 
 from attention import configuration
 from attention.data.encoded import EncodedSplit
@@ -95,21 +101,12 @@ def test_a_variant_that_cannot_pack_gets_length_buckets(tmp_path, unpackable, ca
     spec = f"configs/pos_tagging.py:dataset=files,size=tiny,variant={unpackable}"
     config = configuration.load_config(spec, small_overrides(tmp_path / "data"))
     assert config.data.pack == "never"
-    programs = []
-    trainer = loop.Trainer
-
-    class Watched(trainer):
-        def close(self):
-            programs.append(self._train_step.num_programs)
-            super().close()
-
-    with caplog.at_level("INFO"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Trainer", Watched)
+    with caplog.at_level("INFO"), counting_programs() as programs:
         result = loop.train(config, str(tmp_path / "run"))
     assert result["status"] == "complete"
     assert "no packing" in caplog.text
     assert len(losses(tmp_path / "run")) == 12
-    assert 1 < programs[0] <= len(bucket_lengths(32))  # at most one program a bucket
+    assert 1 < programs[0][0] <= len(bucket_lengths(32))  # at most one program a bucket
 
 
 def test_packing_it_all_the_same_is_refused(tmp_path, unpackable):
@@ -119,15 +116,7 @@ def test_packing_it_all_the_same_is_refused(tmp_path, unpackable):
 
 
 def test_one_program_for_the_whole_packed_run(tmp_path):
-    trainer, programs = loop.Trainer, []
-
-    class Watched(trainer):
-        def close(self):
-            programs.append((self._train_step.num_programs, self._predictor.num_programs))
-            super().close()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Trainer", Watched)
+    with counting_programs() as programs:
         loop.train(
             small_config(tmp_path / "data", train_epochs=2, train_steps=None), str(tmp_path / "run")
         )

@@ -190,11 +190,56 @@ QUICK = ("sliding_window", "rnn")
     ],
 )
 def test_every_variant_trains_at_once(tmp_path, name):
-    own: dict = {"train_steps": 4, "data__pack": "auto", "spec": f"variant={name}"}
+    own: dict = {"data__pack": "auto", "spec": f"variant={name}"}
     own |= {f"model__attention__{key}": value for key, value in small_options(name)}
+    compare_with_alone(tmp_path, **own)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"model__attention__num_kv_heads": 1},
+        {"model__attention__softcap": 2.0},
+        {"model__attention__qk_norm": "rms"},
+        *({"model__position": name} for name in ("t5", "shaw", "alibi", "learned", "floater")),
+        # As many programs as there are lengths of rows.
+        {"data__pack": "never"},
+        {"data__pack": "always", "data__order_seed": None},
+    ],
+    ids=str,
+)
+def test_every_option_trains_at_once(tmp_path, own):
+    programs = compare_with_alone(tmp_path, **own)
+    assert programs > 1 if own.get("data__pack") == "never" else programs == 1
+
+
+def compare_with_alone(tmp_path, **own) -> int:
+    """Trains two runs at once, the second alone as well; returns how many programs both took."""
     points = ({"seed": 1}, {"seed": 2, "optimizer__learning_rate": 1e-3})
-    made = configs(tmp_path, points, **own)
-    outcomes = train_together(made, workdirs(tmp_path, number=2))
+    made, shared = configs(tmp_path, points, **{"train_steps": 4, **own}), Shared()
+    outcomes = train_together(made, workdirs(tmp_path, number=2), shared=shared)
     assert [outcome.error for outcome in outcomes] == [None, None]
     loop.train(made[1], str(tmp_path / "alone"))
     assert close(losses(tmp_path / "run1"), losses(tmp_path / "alone"))
+    return shared.get(("mapped step", 2), lambda: None).num_programs
+
+
+@pytest.mark.slow
+def test_fifty_steps_of_three_seeds_are_what_they_are_alone(tmp_path):
+    """The score of each moves by less than what lies between those of the seeds."""
+    more = {"train_steps": 50, "eval_every_steps": 50, "checkpoint_every_steps": 50}
+    made = configs(tmp_path, tuple({"seed": seed} for seed in (1, 2, 3)), **more)
+    outcomes = train_together(made, workdirs(tmp_path))
+    scores, expected = [], []
+    for index, (config, outcome) in enumerate(zip(made, outcomes, strict=True)):
+        result = loop.train(config, str(tmp_path / f"alone{index}"))
+        found, alone = losses(tmp_path / f"run{index}"), losses(tmp_path / f"alone{index}")
+        assert len(found) == 50 and close(found, alone)
+        scores.append(outcome.result["eval"])
+        expected.append(result["eval"])
+    for name in ("accuracy", "loss"):
+        values = [one[name] for one in expected]
+        spread = max(values) - min(values)
+        for one, other in zip(scores, expected, strict=True):
+            assert abs(one[name] - other[name]) <= spread and spread > 0

@@ -41,10 +41,11 @@ def test_sentiment(tmp_path, packing):
     compare_with_alone(configs, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["", "model=recurrent"])
+@pytest.mark.parametrize("model", ["", pytest.param("model=recurrent", marks=pytest.mark.slow)])
 def test_translation(tmp_path, model):
     common: dict[str, Any] = {"train_steps": 5, "data__order_seed": 5}
+    # What searches cost is their programs: of dev and test, of both runs and of the one alone.
+    common |= {"decode__beam_size": 1, "eval_batch_size": 1, "decode__max_length": 6}
     configs = [pairs_config(tmp_path / "data", model, **{**common, **point}) for point in POINTS]
     compare_with_alone(configs, tmp_path)
 
