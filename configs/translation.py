@@ -165,6 +165,11 @@ def sweep() -> list[Point]:
 
 
 def _transformer(size: _Size, chosen: SimpleNamespace) -> ConfigDict:
+    if chosen.cross == "none":
+        raise UserError(
+            "config argument cross=none: a Transformer sees its source by nothing else; "
+            "model=recurrent,cross=none keeps it in one vector"
+        )
     places = _places(chosen)
     model = common.encoder_section(size, places["encoder"])
     model.architecture = "transformer"

@@ -169,3 +169,9 @@ def test_the_docstring_is_a_recipe() -> None:
     text = load_module(FILE).__doc__
     for part in ("python train.py --config=configs/translation.py", "cross=", "dataset=", "seed="):
         assert part in text
+
+
+def test_a_transformer_has_something_between_its_sides() -> None:
+    with pytest.raises(UserError, match="cross=none: a Transformer sees its source by nothing el"):
+        load_config(f"{FILE}:cross=none")
+    assert "cross_attention" not in load_config(f"{FILE}:model=recurrent,cross=none").model
