@@ -23,8 +23,8 @@ Arguments, after the colon, separated by commas:
 
 `small` is Transformer-Tiny of Wu et al., "Good for Misconceived Reasons" (ACL 2021): 4+4 layers of
 width 128, all embeddings shared, inverse square root schedule, at most 8,000 updates.
-Figures: docs/results/translation has the score, hardware and time of `small` with dataset=files on
-Multi30k, and of studies that start from it; of `tiny`, `base` and hsk_zh_en there are none yet.
+Figures: docs/results/translation has `small` with dataset=files on Multi30k, studies that start
+from it, and `tiny` and `small` on hsk_zh_en; there are none of `base` yet.
 """
 
 from __future__ import annotations
