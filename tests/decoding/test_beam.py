@@ -77,7 +77,6 @@ def test_a_full_beam_is_brute_force(alpha):
         assert_same(hypotheses(every, row), want)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_a_full_beam_is_brute_force_on_many_models(alpha):
     """Sure models and vague ones, where the best hypothesis has every length; it stops early."""

@@ -141,7 +141,6 @@ def test_the_jacobian_is_lower_triangular(name, norm):
     assert np.all(np.diag(sensitivity) > 0.0)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_block_is_the_formula(norm):
     decoder = make_decoder(norm=norm, position="none")

@@ -159,6 +159,7 @@ def test_attention_survives_large_scores():
     np.testing.assert_allclose(pooling.weights(9.0 * x, ids, 2).sum(-1), 1.0, rtol=1e-6)
 
 
+@pytest.mark.long
 @over_names
 def test_sums_are_float32_where_states_are_not(name):
     """1,000 tokens: a bfloat16 sum would stop growing at 256."""

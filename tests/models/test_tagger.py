@@ -82,7 +82,6 @@ def test_packing_and_padding_never_show(position):
             np.testing.assert_allclose(other[number], packed[number], rtol=0, atol=1e-5)
 
 
-@pytest.mark.fast
 def test_logits_are_float32_and_near_in_bfloat16():
     words, chars, ids = rows([(0, 1, 2)], 16)
     wide, narrow = (make(dtype=d)(words, chars, segment_ids=ids) for d in ("float32", "bfloat16"))

@@ -43,6 +43,7 @@ def test_equals_the_authors_package(name, repository):
     np.testing.assert_allclose(gradient, golden[f"{name}_grad"], rtol=0, atol=3e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [1 + 1e-12, 1.0001, 1.01, 1.1, 1.3, 1.6, 1.9, 1.999, 2.0])
 def test_every_alpha(alpha):
     random = np.random.default_rng(0)

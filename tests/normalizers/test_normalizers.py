@@ -149,6 +149,7 @@ def test_gradients_are_the_reference_s(name, own):
     assert np.all(got[~np.broadcast_to(mask, SHAPE)] == 0.0)
 
 
+@pytest.mark.long
 @every_normalizer
 def test_other_derivatives(name, own):
     mask = MASKS[3]

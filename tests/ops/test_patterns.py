@@ -69,6 +69,7 @@ def expected(name: str, options: dict, *, causal: bool, ids: np.ndarray | None) 
     return sees & (ids[:, :, None] == ids[:, None, :]) & (ids[:, :, None] != 0)
 
 
+@pytest.mark.long
 @over_cases
 def test_visible_is_the_paper(name, options):
     for causal, ids in itertools.product(directions(name), segmentations(name)):

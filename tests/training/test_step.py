@@ -119,6 +119,7 @@ def test_cross_entropy_equals_float64_also_from_bfloat16_logits():
     np.testing.assert_allclose(losses, log_z - target, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_batch_without_labels_gives_no_nan():
     parts = init_model(lambda rngs: Model(rngs), seed=0)
     labels = jnp.full((ROWS, LENGTH), -1, jnp.int32)

@@ -149,6 +149,7 @@ def test_longformer(name):
     check(lambda x: layer(x, **conditions), file, name, ("x",))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fixed", "random"])
 def test_bigbird_pattern_is_a_mask_of_blocks(name):
     """The pattern as we describe it: ends global, neighbours, and the blocks that it drew."""
@@ -198,6 +199,7 @@ def test_t5_buckets():
         np.testing.assert_array_equal(bias[0, 0, 0], buckets)
 
 
+@pytest.mark.long
 def test_alibi_slopes():
     file = read("alibi_slopes_transformers")
     distance = jnp.asarray([[[-1, 0, 3]]], jnp.int32)

@@ -45,6 +45,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("which", "case"),
     [pytest.param(w, c, id=f"{w[0]}-{c.name}") for w, all_of in CASES.items() for c in all_of],
