@@ -43,7 +43,7 @@ class Groups:
         self._vectorize = vectorize if shared is not None else "1"
         self._shared: Any = shared
         self._configs: dict[str, Any] = {}
-        self._widths: dict[str, Width] = {}  # by program
+        self._widths: dict[tuple[str, bool], Width] = {}  # by program, and its kind of batches
 
     def next(self) -> list[Job]:
         """Claims the trials to run next; empty where none is left."""
@@ -81,7 +81,7 @@ class Groups:
         ]
         alike = [trial for trial in others if self._is_alike(trial, config, step)]
         left = known.left if step == 0 else 0  # what is yet to be chosen begins at step 0
-        width = self._width(config, most=1 + len(alike) + left)
+        width = self._width([config, *map(self._config, alike)], most=1 + len(alike) + left)
         # A search chooses without knowing what the others of the group will give: as few as will
         # do, and none while there are enough that wait for a group of their own.
         for _ in range(min(left, width - 1 - len(others))):
@@ -107,25 +107,27 @@ class Groups:
 
         return vectorize.newest_step(str(self._scene.directory.run(trial).path))
 
-    def _width(self, config: Any, *, most: int) -> int:
-        """How many of at most so many trials like this one to train at once."""
+    def _width(self, alike: list[Any], *, most: int) -> int:
+        """How many of at most so many trials like these to train at once."""
         if self._vectorize != AUTO:
             return int(self._vectorize)
         most = min(most, _MOST)
         if most == 1:  # there is nothing to measure
             return 1
-        program = configuration.program_of(config)
-        width = self._widths.get(program)
+        from attention.training import vectorize
+
+        kind = configuration.program_of(alike[0]), vectorize.have_own_batches(alike)
+        width = self._widths.get(kind)
         # What was measured for a few says nothing of more, which may come later.
         if width is None or (width.untried is not None and width.untried <= most):
-            width = self._widths[program] = self._measure(config, most=most)
+            width = self._widths[kind] = self._measure(alike[0], most=most, own_batches=kind[1])
         return width.best
 
-    def _measure(self, config: Any, *, most: int) -> Width:
+    def _measure(self, config: Any, *, most: int, own_batches: bool) -> Width:
         from attention.training.vectorize_width import Width, choose_width
 
         try:
-            return choose_width(config, most=most, shared=self._shared)
+            return choose_width(config, most=most, own_batches=own_batches, shared=self._shared)
         except Exception as error:  # a trial alone meets it again, or not; its outcome says which
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             log.warning("--vectorize=auto: one at a time, as measuring failed: %s", reason)

@@ -103,22 +103,38 @@ def check_alike(configs: Sequence[Any]) -> None:
         raise UserError("parallelism=pmap: runs train at once with parallelism=jit alone")
     if jax.process_count() > 1:
         raise UserError("runs train at once in one process; several hosts have trials of their own")
-    orders = {_order_seed(config) for config in configs}
-    if len(orders) > 1 and configs[0].data.pack != "always":
+    if configs[0].data.pack == "always":
+        return
+    if _differ_in_order(configs):
         raise UserError(
             "without packing each order of the data has batches of its own shapes: set "
             "data.order_seed to one number for all, or data.pack=always"
         )
-    drawn = configs[0].data.get("subword_regularisation", 0.0)  # into pieces, by the seed
-    if drawn and configs[0].data.pack != "always" and len({config.seed for config in configs}) > 1:
+    if _differ_in_pieces(configs):
+        drawn = configs[0].data.subword_regularisation
         raise UserError(
             f"without packing data.subword_regularisation={drawn} gives each seed batches "
             "of its own shapes: set data.pack=always, or train them one after the other"
         )
 
 
-def _order_seed(config: Any) -> int:
-    return config.seed if config.data.order_seed is None else config.data.order_seed
+def have_own_batches(configs: Sequence[Any]) -> bool:
+    """Whether runs that train at once read different batches; else one serves all."""
+    return _differ_in_order(configs) or _differ_in_pieces(configs)
+
+
+def _differ_in_order(configs: Sequence[Any]) -> bool:
+    order_seeds = {
+        config.seed if config.data.order_seed is None else config.data.order_seed
+        for config in configs
+    }
+    return len(order_seeds) > 1
+
+
+def _differ_in_pieces(configs: Sequence[Any]) -> bool:
+    """Whether words are split into pieces that are drawn, by seeds that differ."""
+    drawn = configs[0].data.get("subword_regularisation", 0.0)
+    return bool(drawn) and len({config.seed for config in configs}) > 1
 
 
 def _check_same_step(workdirs: Sequence[str]) -> None:

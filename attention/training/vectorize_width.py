@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -37,7 +38,7 @@ class Width(NamedTuple):
     untried: int | None = None
 
 
-def choose_width(config: Any, *, most: int, shared: Shared) -> Width:
+def choose_width(config: Any, *, most: int, own_batches: bool, shared: Shared) -> Width:
     """Measures how many runs like this one to train at once.
 
     It tries 1, 2 and 4, doubles on as long as that makes a step cheaper for each run and memory
@@ -47,6 +48,7 @@ def choose_width(config: Any, *, most: int, shared: Shared) -> Width:
     Args:
       config: of one of the runs, resolved.
       most: the number of runs there are.
+      own_batches: whether they read different batches; else one serves all, which is cheaper.
       shared: what runs with this program share.
 
     Raises whatever keeps a run from its first steps: wrong input, too little memory for one.
@@ -64,7 +66,8 @@ def choose_width(config: Any, *, most: int, shared: Shared) -> Width:
         best, untried = 1, 2
         while untried and untried <= most:
             width, untried = untried, None
-            if (together := _seconds_at_once_if_it_fits(experiment, batch, width)) is None:
+            batches = [batch] * width
+            if (together := _seconds_at_once_if_it_fits(experiment, batches, own_batches)) is None:
                 break
             seconds[width] = together / width
             pays = seconds[width] <= _WORTH_IT * seconds[best]
@@ -82,20 +85,21 @@ def _seconds_alone(x: Experiment, batch: Batch) -> float:
     return _timed(lambda state: step(state, placed, hyper), state)
 
 
-def _seconds_at_once(x: Experiment, batch: Batch, width: int) -> float:
-    base = cast(Jit, x.parallel)
+def _seconds_at_once(x: Experiment, batches: Sequence[Batch], own_batches: bool) -> float:
+    base, width = cast(Jit, x.parallel), len(batches)
     step = x.shared.get(("mapped step", width), lambda: MappedStep(x.pure_step(), base))
-    batches = [batch] * width
     hypers = stack(*[x.parallel.place(x.hyper)] * width)
     states = stack(*[x.parallel.place(x.initial_state())] * width)
-    return _timed(lambda states: step(states, batches, hypers), states)
+    return _timed(lambda states: step(states, batches, hypers, own_batches=own_batches), states)
 
 
-def _seconds_at_once_if_it_fits(x: Experiment, batch: Batch, width: int) -> float | None:
-    if not _fits(x, width):
+def _seconds_at_once_if_it_fits(
+    x: Experiment, batches: Sequence[Batch], own_batches: bool
+) -> float | None:
+    if not _fits(x, len(batches)):
         return None
     try:
-        return _seconds_at_once(x, batch, width)
+        return _seconds_at_once(x, batches, own_batches)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         # Only an estimate said that it fits: one program at once may hold more than so many alone.
         if not _out_of_memory(error):

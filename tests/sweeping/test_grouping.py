@@ -83,11 +83,13 @@ class Measured:
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
         self.asked: list[int] = []
+        self.own_batches: list[bool] = []
         self.before: Callable[[], None] = lambda: None
 
-    def __call__(self, config: Any, *, most: int, shared: Any) -> Any:
+    def __call__(self, config: Any, *, most: int, own_batches: bool, shared: Any) -> Any:
         self.before()
         self.asked.append(most)
+        self.own_batches.append(own_batches)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -131,6 +133,26 @@ def test_a_width_that_few_trials_allowed_is_measured_again_for_more(
     monkeypatch.setattr(vectorize_width, "choose_width", measured)
     assert [size for size, _ in run_all(scene, "auto")] == [2, 4]
     assert measured.asked == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("point", "own_batches"),
+    [
+        ('{"seed": seed, "data.pack": "always"}', True),
+        ('{"seed": seed, "data.order_seed": 0}', False),
+        ('{"optimizer.learning_rate": (1 + seed) / 1000}', False),
+    ],
+)
+def test_what_is_measured_has_the_batches_that_the_trials_will_have(
+    opened: OpenScene, monkeypatch: pytest.MonkeyPatch, point: str, own_batches: bool
+) -> None:
+    recipe = POINTS.replace("rate in", "seed in").replace(
+        '{"optimizer.learning_rate": rate / 1000}', point
+    )
+    measured = Measured(Width(2))
+    monkeypatch.setattr(vectorize_width, "choose_width", measured)
+    assert run_all(opened(recipe), "auto")[0][0] == 2
+    assert measured.own_batches == [own_batches]
 
 
 def test_one_that_is_alone_says_nothing_of_the_rest(

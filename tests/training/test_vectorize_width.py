@@ -33,7 +33,7 @@ def chosen(tmp_path, monkeypatch):
         else:
             monkeypatch.setattr(vectorize_width, "_fits", lambda x, width: True)
         config = small_config(tmp_path / "data")
-        return vectorize_width.choose_width(config, most=most, shared=Shared())
+        return vectorize_width.choose_width(config, most=most, own_batches=False, shared=Shared())
 
     return choose
 
@@ -63,11 +63,17 @@ def test_what_runs_out_of_memory_does_not_fit(chosen):
         chosen([1.0, jax.errors.JaxRuntimeError("INTERNAL: a fault of the driver")])
 
 
-def test_it_measures_and_says_what(tmp_path, caplog):
-    config = small_config(tmp_path / "data")
+@pytest.mark.parametrize("own_batches", [False, True])
+def test_it_measures_the_program_that_will_run_and_says_what(tmp_path, caplog, own_batches):
+    config, shared = small_config(tmp_path / "data"), Shared()
     with caplog.at_level(logging.INFO):
-        width = vectorize_width.choose_width(config, most=2, shared=Shared()).best
+        width = vectorize_width.choose_width(
+            config, most=2, own_batches=own_batches, shared=shared
+        ).best
     assert width in (1, 2)
+    step = shared.get(("mapped step", 2), dict)
+    own, one = step._with_own_batches.num_programs, step._with_one_batch.num_programs
+    assert (own, one) == ((1, 0) if own_batches else (0, 1))
     assert f"--vectorize=auto: {width} at once" in caplog.text
     assert "ms at 1" in caplog.text and "ms at 2" in caplog.text
 
