@@ -120,6 +120,10 @@ def get_config(arg: str = "") -> ConfigDict:
         },
         choices={"model": tuple(_MODELS), "size": tuple(_SIZES)},
     )
+    if "/" not in chosen.dataset:  # else of the catalogue, which has them with their config alone
+        catalogue = "ted_hrlr_translate/pt_to_en and others of the TFDS catalogue"
+        named = (*common.dataset_names("translation"), catalogue)
+        common.check_choice("dataset", chosen.dataset, named)
     size = _SIZES[chosen.size]
     if chosen.dataset == "hsk_zh_en":
         size = size._replace(**_FOR_SHORT_SENTENCES.get(chosen.size, {}))
