@@ -102,15 +102,19 @@ class Ours:
         return _speed(tokens, start, steps)
 
     def step_alone(self, steps: int) -> Speed:
-        """Takes so many steps on one batch that lies there, without input or metrics."""
+        """Takes so many steps on one batch that lies there, without input or metrics.
+
+        They are a copy's: what is decoded by has not read one batch again and again.
+        """
         batch = next(self.batches)
+        state = jax.tree.map(jnp.copy, self.state)
         placed = self.x.parallel.place_batch(batch)
-        jax.block_until_ready(placed)
+        jax.block_until_ready((placed, state))
         tokens = sum(np.count_nonzero(batch[s]["segment_ids"]) for s in ("source", "target"))
         start = time.perf_counter()
         for _ in range(steps):
-            self.state, _ = self.step(self.state, placed, self.hyper)
-        jax.block_until_ready(self.state)
+            state, _ = self.step(state, placed, self.hyper)
+        jax.block_until_ready(state)
         return _speed(tokens * steps, start, steps)
 
     def decode(self) -> Speed:
