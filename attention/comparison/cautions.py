@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attention.comparison import formats
 from attention.comparison.budgets import SPENT
 from attention.comparison.rows import Chosen, Row
+from attention.comparison.testing import UNCLEAR
 
 _SPREAD = 0.02  # of a budget, from which rows are not at the same one
 _COSTS = {
@@ -37,11 +39,13 @@ def find(
       baseline: the variant that the user named.
     """
     lines = [f"mixed by --allow_mixed: {line}" for line in mixed]
+    tests = sum(c.row.p_value is not None for members in panels.values() for c in members)
     for members in panels.values():
         rows = [chosen.row for chosen in members]
         where = f"{panel_name(rows[0])}: " if len(panels) > 1 else ""
         lines += [f"{where}{line}" for line in _about_data(members)]
         lines += [f"{where}{line}" for line in _about(rows, baseline)]
+        lines += [f"{where}{line}" for line in _about_power(rows, tests)]
         lines += [f"{where}{line}" for line in _about_ends(members)]
         lines += [f"{where}{line}" for line in _about_software(members)]
         lines += [f"{where}{line}" for line in _about_many_rows(members)]
@@ -142,6 +146,19 @@ def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
     if len(set(uneven.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in uneven.items())
         yield f"numbers of seeds differ: {listed}"
+
+
+def _about_power(rows: Sequence[Row], tests: int) -> Iterator[str]:
+    """What could not have been seen, where a reader might take unclear for equal."""
+    needed = [row.least_significant for row in rows if row.verdict == UNCLEAR]
+    sizes = [size for size in needed if size is not None]
+    if sizes:
+        size, metric = formats.score(statistics.median(sizes), rows[0].metric), rows[0].metric
+        yield (
+            f"not distinguishable is not equal: over these seeds and {tests} comparisons only a "
+            f"difference of about {size} in {formats.metric_label(metric)} or more could be "
+            "significant (the median of those rows); more seeds or fewer rows see smaller ones"
+        )
 
 
 def _about_baselines(rows: Sequence[Row]) -> Iterator[str]:

@@ -86,6 +86,9 @@ class Row:
     test: str | None = None
     n_pairs: int | None = None
     p_permutation: float | None = None
+    # The smallest difference whose p over seeds, with this spread and as many comparisons, could
+    # have been significant.
+    least_significant: float | None = None
     p_examples: float | None = None
     p_examples_holm: float | None = None
     p_mcnemar: dict[str, float] | None = None

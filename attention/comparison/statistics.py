@@ -33,6 +33,14 @@ class SeedTest(NamedTuple):
     p_permutation: float | None  # sign flips of the paired differences
     num_pairs: int
     name: str
+    error: float | None = None  # the standard error of the difference
+    freedom: float | None = None  # the degrees of freedom of its t statistic
+
+    def least_significant(self, level: float) -> float | None:
+        """The smallest difference that this spread over seeds would have left significant."""
+        if self.error is None or self.freedom is None:
+            return None
+        return float(stats.t.isf(level / 2, self.freedom)) * self.error
 
 
 def standard_deviation(values: Sequence[float]) -> float | None:
@@ -63,12 +71,14 @@ def compare_seeds(scores: Mapping[str, float], baseline: Mapping[str, float]) ->
         p_permutation = sign_flip_test(differences)
         p_t = paired_t_test(differences)
         # Without spread a t statistic is 0/0 or infinite, and says nothing.
-        name, p = ("paired t", p_t) if p_t is not None else ("sign-flip permutation", p_permutation)
-        return SeedTest(float(differences.mean()), p, p_permutation, len(common), name)
+        mean, n = float(differences.mean()), len(common)
+        if p_t is None:
+            return SeedTest(mean, p_permutation, p_permutation, n, "sign-flip permutation")
+        error = float(np.std(differences, ddof=1)) / math.sqrt(n)
+        return SeedTest(mean, p_t, p_permutation, n, "paired t", error, n - 1)
     if len(scores) >= 2 and len(baseline) >= 2:
         a, b = list(scores.values()), list(baseline.values())
-        difference = float(np.mean(a) - np.mean(b))
-        return SeedTest(difference, _welch(a, b), None, 0, "Welch's t, seeds not paired")
+        return _welch(a, b)
     return None
 
 
@@ -81,11 +91,13 @@ def paired_t_test(differences: np.ndarray) -> float | None:
     return float(found.pvalue)
 
 
-def _welch(a: list[float], b: list[float]) -> float | None:
+def _welch(a: list[float], b: list[float]) -> SeedTest:
+    difference, name = float(np.mean(a) - np.mean(b)), "Welch's t, seeds not paired"
     if np.ptp(a) == 0 and np.ptp(b) == 0:
-        return None
+        return SeedTest(difference, None, None, 0, name)
     found: Any = stats.ttest_ind(a, b, equal_var=False)
-    return float(found.pvalue)
+    error = math.sqrt(np.var(a, ddof=1) / len(a) + np.var(b, ddof=1) / len(b))
+    return SeedTest(difference, float(found.pvalue), None, 0, name, error, float(found.df))
 
 
 def sign_flip_test(differences: np.ndarray) -> float:

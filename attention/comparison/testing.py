@@ -8,8 +8,8 @@ import numpy as np
 
 from attention.comparison import resampling
 from attention.comparison.examples import METRICS, Examples, NoExamples, load_examples
-from attention.comparison.rows import LOWER_IS_BETTER, Chosen
-from attention.comparison.statistics import compare_seeds, holm, mcnemar
+from attention.comparison.rows import LOWER_IS_BETTER, Chosen, Row
+from attention.comparison.statistics import SeedTest, compare_seeds, holm, mcnemar
 from attention.errors import UserError, did_you_mean
 
 DEFAULT_BASELINE = "scaled_dot"
@@ -83,21 +83,26 @@ def fill_in_tests(
     everything: Sequence[Chosen], baselines: dict[tuple, Chosen], examples: ExampleScores
 ) -> None:
     """Tests each row against the baseline of its panel; Holm's correction is over all of them."""
-    compared = []
+    compared: list[Row] = []
+    over_seeds: list[SeedTest | None] = []
     for chosen in everything:
         baseline = baselines.get(chosen.row.key)
         if baseline is None:
             continue
         chosen.row.baseline = baseline.row.name
         if baseline is not chosen:
-            _test(chosen, baseline, examples)
+            over_seeds.append(_test_seeds(chosen, baseline))
+            _test_examples(chosen, baseline, examples)
             compared.append(chosen.row)
     for row, adjusted in zip(compared, holm([row.p_value for row in compared]), strict=True):
         row.p_holm = adjusted
     for row, adjusted in zip(compared, holm([row.p_examples for row in compared]), strict=True):
         row.p_examples_holm = adjusted
-    for row in compared:
+    number = sum(row.p_value is not None for row in compared)
+    for row, test in zip(compared, over_seeds, strict=True):
         row.verdict = verdict(row)
+        if test is not None and number:  # Holm's first step
+            row.least_significant = test.least_significant(LEVEL / number)
 
 
 def verdict(row) -> str | None:
@@ -115,7 +120,7 @@ def verdict(row) -> str | None:
     return BETTER if higher != (row.metric in LOWER_IS_BETTER) else WORSE
 
 
-def _test(chosen: Chosen, baseline: Chosen, examples: ExampleScores) -> None:
+def _test_seeds(chosen: Chosen, baseline: Chosen) -> SeedTest | None:
     row = chosen.row
     row.difference = row.mean - baseline.row.mean
     if found := compare_seeds(chosen.scores, baseline.scores):
@@ -123,6 +128,11 @@ def _test(chosen: Chosen, baseline: Chosen, examples: ExampleScores) -> None:
         row.test, row.n_pairs = found.name, found.num_pairs
         # With other seeds left out, the difference is that of the seeds that were tested.
         row.difference = found.difference
+    return found
+
+
+def _test_examples(chosen: Chosen, baseline: Chosen, examples: ExampleScores) -> None:
+    row = chosen.row
     ours, theirs = examples.of(chosen), examples.of(baseline)
     seeds = _common_seeds(ours, theirs)
     if not seeds or not _same_examples([*ours.values(), *theirs.values()]):

@@ -172,8 +172,18 @@ def test_paired_tests_and_holm_over_the_whole_report(tmp_path):
     assert rows["cnn"].p_holm == pytest.approx(2 * p["cnn"])
     assert rows["rnn"].p_holm == pytest.approx(p["rnn"])
     assert rows["cnn"].verdict == "better" and rows["rnn"].verdict == "not distinguishable"
+    # Of two comparisons the first of Holm's steps is at 0.025.
+    differences = np.subtract(scores["rnn"], scores["scaled_dot"])
+    needed = stats.t.isf(0.0125, 3) * stats.sem(differences)
+    assert rows["rnn"].least_significant == pytest.approx(needed)
+    (line,) = [x for x in cautions_of(tmp_path).splitlines() if "is not equal" in x]
+    assert "2 comparisons" in line and f"about {100 * needed:.2f} in accuracy (%)" in line
     base = rows["scaled_dot"]
-    assert base.baseline == "scaled_dot" and base.p_value is base.verdict is None
+    assert (
+        base.least_significant is None
+        and base.baseline == "scaled_dot"
+        and base.p_value is base.verdict is None
+    )
     other = rows_of(tmp_path, baseline="cnn")
     assert other["scaled_dot"].verdict == "worse" and other["scaled_dot"].baseline == "cnn"
     with pytest.raises(UserError, match=r"--baseline=cmn.*did you mean 'cnn'"):
@@ -186,6 +196,7 @@ def test_of_losses_the_lower_is_better(tmp_path):
             write_run(tmp_path / f"{variant}{seed}", variant=variant, seed=seed, dev=0.9,
                       result={"test": {"accuracy": 0.9, "loss": loss}})  # fmt: skip
     rows = rows_of(tmp_path, metric="loss")
+    assert "is not equal" not in "".join(compare([str(tmp_path)], Options(metric="loss")).cautions)
     assert rows["cnn"].mean == pytest.approx(0.60333, abs=1e-5)
     assert rows["cnn"].verdict == "better"
     with pytest.raises(UserError, match=r"--metric=los: no run has it \(did you mean 'loss'\?\)"):

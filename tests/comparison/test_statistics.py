@@ -85,6 +85,21 @@ def test_seeds_in_common_decide_whether_there_are_pairs():
     assert compare_seeds({"0": 1.0}, {"0": 2.0, "1": 3.0}) is None
 
 
+@pytest.mark.parametrize("seeds", ["012", "567"])  # paired, and not
+def test_the_least_significant_difference_has_a_p_of_the_level(seeds):
+    scores = dict(zip("012", (0.70, 0.74, 0.79), strict=True))
+    others = dict(zip(seeds, (0.71, 0.70, 0.72), strict=True))
+    found = compare_seeds(scores, others)
+    least = found.least_significant(0.01)
+    shift = least - found.difference
+    moved = {seed: score + shift for seed, score in scores.items()}
+    assert compare_seeds(moved, others).p == pytest.approx(0.01)
+    assert (
+        compare_seeds(scores, {k: v - 0.5 for k, v in scores.items()}).least_significant(0.01)
+        is None
+    )  # without spread there is no t
+
+
 @pytest.mark.parametrize(("shift", "p"), [(0.0, 1.0), (0.1, 0.25)])
 def test_differences_without_spread_are_tested_by_sign_flips(shift, p):
     # All equal: t would be 0/0 for none and infinite for any, whose p is 0.

@@ -118,7 +118,10 @@ def test_a_recurrent_model_has_one_place_or_none() -> None:
         ("seed=-1", "seed='-1': expected an int, 0 or more"),
         ("tiny", "'tiny': expected key=value"),
         ("variant=scaled_dt", r"did you mean 'scaled_dot'"),
-        ("dataset=imdb", "dataset='imdb': expected one of files, hsk_zh_en, ted_hrlr_translate/pt_"),
+        (
+            "dataset=imdb",
+            "dataset='imdb': expected one of files, hsk_zh_en, ted_hrlr_translate/pt_",
+        ),
         ("dataset=hsk_zh_on", r"did you mean 'hsk_zh_en'"),
         ("cross=none", "model=recurrent,cross=none keeps it"),
         ("cross=rnn", "model.cross_attention needs .* 'cross'; variant=rnn has"),
