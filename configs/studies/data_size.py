@@ -38,7 +38,7 @@ ALL = "all"
 # What all of a data set are: a plot needs the number.
 NUMBER_OF_ALL = {"turkish_treebank": 3881, "rotten_tomatoes": 6884}
 DATASETS = {"pos_tagging": "turkish_treebank", "sentiment": "rotten_tomatoes"}
-LEARNING_RATES = (3e-3, 1e-3)
+LEARNING_RATES = (5e-3, 2e-3)
 
 
 def get_config(arg: str = "") -> ConfigDict:

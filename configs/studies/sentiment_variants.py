@@ -24,7 +24,7 @@ VARIANTS = (
     *("scaled_dot", "additive", "cosine", "sigmoid", "sparsemax", "talking_heads", "differential"),
     *("gated", "sliding_window", "pooling", "rnn", "cnn"),
 )
-LEARNING_RATES = (7e-4, 2e-3)
+LEARNING_RATES = (2e-3, 5e-3)
 
 
 def get_config(arg: str = "") -> ConfigDict:

@@ -5,10 +5,10 @@
     python train.py --config=configs/studies/tagging_variants.py:variant=l2,seed=1 --workdir=runs/l2
 
 Two layers of width 64 on the Turkish treebank for six epochs. Each variant gets the same steps, the
-same dropout, and the same two learning rates with three seeds each, of which compare.py takes the
-better by dev. Parameters are equal within 1 % of the encoder's: where a mechanism has more or fewer
+same dropout, and the same three learning rates with three seeds each, of which compare.py takes the
+best by dev. Parameters are equal within 1 % of the encoder's: where a mechanism has more or fewer
 than four projections, the MLP is narrower or wider. A window and the like hide something of a
-sentence. About half a minute a run on 2 CPU cores; scores: docs/results/variants.
+sentence. About half a minute a run on 2 CPU cores; scores: docs/results/tagging_variants.
 
 Arguments: variant= (default scaled_dot), dataset=, seed=.
 """
@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from attention.configuration.points import Point
 from configs import common, pos_tagging
 
-LEARNING_RATES = (2e-3, 5e-3)
+LEARNING_RATES = (2e-3, 5e-3, 1e-2)
 
 
 def get_config(arg: str = "") -> ConfigDict:
