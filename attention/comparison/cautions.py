@@ -20,6 +20,7 @@ _COSTS = {
 }
 _FEW_SEEDS = 5
 _MANY_ROWS = 4
+_MOST_NAMES = 12
 _PLACES = {"device_kind": "devices", "dtype": "dtypes", "matmul_precision": "matmul precisions"}
 _SOFTWARE = ("jax", "flax", "optax")
 
@@ -139,8 +140,8 @@ def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
     if few:
         n = min(few)
         yield (
-            f"{n} seeds: bootstrap intervals are too narrow (table.csv has the t interval), and "
-            f"the exact sign-flip test cannot give p below {2.0 ** (1 - n):g}"
+            f"{n} seeds: bootstrap intervals understate the spread over seeds (table.csv has "
+            f"Student's), and the exact sign-flip test cannot give p below {2.0 ** (1 - n):g}"
         )
     uneven = {row.name: row.n_seeds for row in rows}
     if len(set(uneven.values())) > 1:
@@ -195,9 +196,8 @@ def _about_ends(members: Sequence[Chosen]) -> Iterator[str]:
                 end = "lowest" if value == min(tried) else "highest"
                 at_ends.setdefault((key, end), []).append(chosen.row.name)
     for (key, end), names in at_ends.items():
-        yield f"the best {key} is the {end} that was tried, and a better one may lie beyond: " + (
-            _some(names)
-        )
+        of = _some(names, len(members))
+        yield f"the best {key} is the {end} that was tried, and a better one may lie beyond: {of}"
     still = [
         chosen.row.name
         for chosen in members
@@ -205,7 +205,8 @@ def _about_ends(members: Sequence[Chosen]) -> Iterator[str]:
                for run in chosen.setting.runs.values())
     ]  # fmt: skip
     if still:
-        yield f"still best at the last step, so perhaps not yet at their best: {_some(still)}"
+        of = _some(still, len(members))
+        yield f"still best at the last step, so perhaps not yet at their best: {of}"
 
 
 def _about_software(members: Sequence[Chosen]) -> Iterator[str]:
@@ -228,5 +229,7 @@ def _about_many_rows(members: Sequence[Chosen]) -> Iterator[str]:
             yield f"{variant} has {count} rows: --tuned={listed} takes the one that is best on dev"
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= _MANY_ROWS else f"{len(names)} rows"
+def _some(names: Sequence[str], number_of_all: int = 0) -> str:
+    if len(names) > _MANY_ROWS and len(names) == number_of_all:
+        return f"all {len(names)} rows"
+    return ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} rows"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from attention.comparison import formats
+from attention.comparison.resampling import RANDOMISATION_DRAWS
 from attention.comparison.rows import Row
 
 
@@ -34,6 +35,14 @@ class Columns(NamedTuple):
     same: list[str]
 
 
+_DEV = Column(
+    "dev",
+    "the mean by which settings are chosen and rows are sorted",
+    lambda row: formats.score(row.dev_mean, row.dev_metric),
+    lambda row: row.dev_mean,
+)
+
+
 def columns(rows: Sequence[Row]) -> Columns:
     """The columns for rows that share a metric and a baseline."""
     tested = any(row.difference is not None for row in rows)
@@ -49,8 +58,12 @@ def columns(rows: Sequence[Row]) -> Columns:
         else:
             costs.append(column)
     return Columns(
-        Column("variant", "the attention mechanism, and what sets the row apart", name),
-        [*_score_columns(rows), *(_test_columns(rows, rows[0].metric) if tested else [])],
+        Column(
+            "variant",
+            "the attention mechanism or what is in its place, and what sets the row apart",
+            name,
+        ),
+        [*_score_columns(rows), *(_test_columns(rows, rows[0].metric) if tested else []), _DEV],
         costs,
         same,
     )
@@ -92,7 +105,7 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
         found.append(
             Column(
                 "p seeds",
-                "of the test over seeds, after Holm's correction",
+                "of the test over seeds, after Holm's correction (p_value in table.csv: before)",
                 lambda row: formats.p_text(row.p_holm),
                 lambda row: row.p_holm,
             )
@@ -101,8 +114,8 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
         found.append(
             Column(
                 "p examples",
-                "of the test over test examples, after Holm's correction",
-                lambda row: formats.p_text(row.p_examples_holm),
+                "of the test over examples, after Holm's correction; ≤ where no draw came near",
+                _p_examples,
                 lambda row: row.p_examples_holm,
             )
         )
@@ -118,7 +131,7 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
         found.append(
             Column(
                 "95 % of difference",
-                "its bootstrap interval, over seeds and test examples",
+                "its bootstrap interval, over seeds and test examples, of this comparison alone",
                 lambda row: formats.signed_interval(
                     row.difference_low, row.difference_high, metric
                 ),
@@ -128,23 +141,27 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
     return found
 
 
+def _p_examples(row: Row) -> str:
+    at_most = row.p_examples is not None and row.p_examples <= 1 / (RANDOMISATION_DRAWS + 1)
+    text = formats.p_text(row.p_examples_holm)
+    return f"≤{text}" if at_most and not text.startswith("<") else text
+
+
 def _cost_columns(rows: Sequence[Row]) -> list[Column]:
     found = [
         Column("params", "parameters", lambda r: formats.short(r.num_params),
                lambda r: r.num_params),
-        Column("train time", "in training steps, mean over seeds",
+        Column("train time", "in training steps, the median over seeds",
                lambda r: formats.seconds(r.train_seconds), lambda r: r.train_seconds),
         Column("FLOPs", "of the whole training", lambda r: formats.short(r.flops),
                lambda r: r.flops),
-        Column("tokens/s", "real tokens a second in training",
+        Column("tokens/s", "real tokens a second in training, the median over seeds",
                lambda r: formats.short(r.tokens_per_second), lambda r: r.tokens_per_second),
         Column("memory", "at the peak", lambda r: formats.memory(r.peak_memory_bytes),
                lambda r: r.peak_memory_bytes),
         Column("compile", "the most of any trial, since trials may share it",
                lambda r: formats.seconds(r.compile_seconds), lambda r: r.compile_seconds),
         Column("steps", "updates", lambda r: formats.whole(r.steps), lambda r: r.steps),
-        Column("dev", "the score by which settings and rows are chosen",
-               lambda r: formats.score(r.dev_mean, r.dev_metric), lambda r: r.dev_mean),
         Column("settings", "tuned settings tried", lambda r: str(r.n_settings),
                lambda r: r.n_settings),
         Column("trials", "runs behind the row, whatever their ending", lambda r: str(r.n_trials),

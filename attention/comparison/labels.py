@@ -12,6 +12,8 @@ _SIZE = 8  # points
 LONGEST = 36  # characters of a name: a plot is not to be made small for it
 _HEIGHT, _WIDTH = 1.25 * _SIZE, 0.6 * _SIZE  # of a line and a character, about
 
+_LEADER = {"arrowstyle": "-", "color": "#8c8c8c", "lw": 0.6, "shrinkA": 0, "shrinkB": 3}
+
 Box = tuple[float, float, float, float]  # left, bottom, right, top in points
 
 
@@ -91,7 +93,11 @@ def within(heights: Sequence[float], low: float, high: float) -> list[float]:
 
 
 def beside_points(axes: Axes, xs: np.ndarray, ys: np.ndarray, names: Sequence[str]) -> None:
-    """Writes a name beside each point, on the first side where it covers nothing yet."""
+    """Writes a name beside each point, at the first place where it covers nothing yet.
+
+    The names that come first have the choice. Those that do not stand right beside their point are
+    joined to it.
+    """
     _lay_out(axes)
     places = axes.transData.transform(np.stack([xs, ys], axis=1)) * 72 / axes.figure.dpi
     window = axes.get_window_extent()
@@ -104,9 +110,10 @@ def beside_points(axes: Axes, xs: np.ndarray, ys: np.ndarray, names: Sequence[st
             continue  # better no name than an unreadable one: the table has it
         dx, dy, side, _ = free[0]
         taken.append(_box(x, y, free[0]))
+        leader = _LEADER | {"relpos": (0 if side == "left" else 1, 0.5)} if dy else None
         axes.annotate(
             short(name), value, xytext=(dx, dy), textcoords="offset points", fontsize=_SIZE,
-            va="center", ha=side, parse_math=False,
+            va="center", ha=side, parse_math=False, arrowprops=leader,
         )  # fmt: skip
 
 
@@ -114,9 +121,10 @@ Offer = tuple[float, float, str, float]
 
 
 def _around(width: float) -> Iterator[Offer]:
-    for dy in (0, _HEIGHT, -_HEIGHT, 2 * _HEIGHT, -2 * _HEIGHT):
-        yield 7, dy, "left", width
-        yield -7, dy, "right", width
+    for lines in (0, 1, -1, 2, -2, 3, -3, 4, -4):
+        dx = 7 if abs(lines) < 2 else 16  # past what stands above and below the point
+        yield dx, lines * _HEIGHT, "left", width
+        yield -dx, lines * _HEIGHT, "right", width
 
 
 def _box(x: float, y: float, offer: Offer) -> Box:

@@ -36,23 +36,24 @@ def lines(comparison: Comparison) -> list[str]:
         ways = ", ".join(dict.fromkeys(row.ci_method for row in rows if row.ci_method))
         found.append(
             f"Interval. 95 % {ways}, {BOOTSTRAP_DRAWS:,} draws; seeds and examples are drawn "
-            "independently, the same examples for all runs. With few seeds it is too narrow "
-            "(for n = 3 the part of the seeds by a fifth, and its tails are normal): table.json "
-            "also has Student's interval over seeds (t_low, t_high), which is wide there."
+            "independently, the same examples for all runs. Few seeds say little of how seeds "
+            "spread, and a bootstrap takes them for all there are (of three it understates their "
+            "part by a fifth or more). table.csv and table.json also have Student's interval "
+            "(t_low, t_high), which allows for that, and knows nothing of the test examples."
         )
     if any(row.test for row in rows):
         found.append(
-            "p seeds. A two-sided paired t-test of the difference to the baseline over "
+            "p over seeds. A two-sided paired t-test of the difference to the baseline over "
             "common seeds (Welch's test where fewer than two are common). It takes differences "
             "over seeds as normal, which few seeds cannot show. The exact sign-flip permutation "
             "test (p_permutation) assumes less, but cannot give less than 2^(1−n): 0.25 for 3 "
-            "seeds, 0.0625 for 5; significance at 5 % takes 6."
+            "seeds, 0.0625 for 5; significance of a single comparison at 5 % takes 6."
         )
     if any(row.p_examples is not None for row in rows):
         found.append(
-            f"p examples. Approximate randomisation over test examples, {RANDOMISATION_DRAWS:,} "
-            "draws: outputs of whole examples (sentences, since words of one are dependent) are "
-            "swapped between the two systems, all seeds of an example together, and the corpus "
+            "p over examples. Approximate randomisation over test examples, "
+            f"{RANDOMISATION_DRAWS:,} draws: outputs of whole examples (sentences, since words of "
+            "one are dependent) are swapped between the two systems, all seeds of an example together, and the corpus "
             "score is computed anew from summed statistics. It says whether these trained models "
             "differ beyond this choice of test examples, not whether another seed would."
         )
@@ -69,8 +70,9 @@ def lines(comparison: Comparison) -> list[str]:
             "which does not mean that they are equal."
         )
     found.append(
-        "Costs. Means over the runs of a row. Times hold for the machine and what else it was "
-        "doing. FLOPs are those of all training steps, counted in the step's program: forward, "
+        "Costs. Means over the runs of a row, of times, speeds and memory their medians: one run "
+        "that had to wait counts no more than others. Times hold for the machine and what else it "
+        "was doing. FLOPs are those of all training steps, counted in the step's program: forward, "
         "backward with what it computes again, and the update; attention and padding are in them."
     )
     if any(row.runs_at_once != "1" for row in rows):
@@ -80,6 +82,12 @@ def lines(comparison: Comparison) -> list[str]:
         )
     if comparison.signatures:
         found.append(f"BLEU. sacreBLEU on detokenised text: {'; '.join(comparison.signatures)}")
+    software: dict[str, None] = {}
+    for chosen in comparison.chosen:
+        for run in chosen.setting.runs.values():
+            versions = run.result.get("versions") or {}
+            software[", ".join(f"{name} {number}" for name, number in versions.items())] = None
+    found.append(f"Software of the runs: {'; '.join(filter(None, software)) or 'not known'}.")
     packages = ", ".join(f"{name} {version(name)}" for name in ("scipy", "numpy", "sacrebleu"))
     found.append(f"Software of the comparison: {packages}.")
     return found

@@ -161,14 +161,16 @@ def against(cost: Cost, members: Sequence[Chosen], *, name: str) -> Plot:
             marker="*" if _is_baseline(row) else MARKERS[index % len(MARKERS)],
         )  # fmt: skip
     front = pareto.front(xs.tolist(), [row.gain for row in rows])
-    axes.plot(xs[front], ys[front], drawstyle="steps-post", color=OTHERS, lw=1, ls=":", zorder=0,
-              label="Pareto front")  # fmt: skip
-    axes.legend(frameon=False, loc="lower right", fontsize=8)
+    if len(front) > 1:  # one point makes no line
+        axes.plot(xs[front], ys[front], drawstyle="steps-post", color=OTHERS, lw=1, ls=":",
+                  zorder=0, label="Pareto front")  # fmt: skip
+        axes.legend(frameon=False, loc="lower right", fontsize=8)
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.set_xlabel(cost.label + (f" ({cost.unit})" if cost.unit else ""))
     axes.set_ylabel(f"{rows[0].split} {formats.metric_label(metric)}")
     axes.margins(0.12)
-    beside_points(axes, xs, ys, [row.name for row in rows])
+    order = sorted(range(len(rows)), key=lambda index: not _is_baseline(rows[index]))
+    beside_points(axes, xs[order], ys[order], [rows[index].name for index in order])
     best = ", ".join(rows[index].name for index in front)
     words = (
         f"{rows[0].split} {metric} against {cost.label}, with one standard deviation over seeds. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from attention.comparison.resampling import bootstrap_seeds
 from attention.comparison.runs import COMPLETE, UNFINISHED, Run
 from attention.comparison.statistics import Interval, standard_deviation, t_interval
 
-COSTS = ("flops", "tokens_per_second", "peak_memory_bytes", "train_seconds")
+MEASURED = ("tokens_per_second", "peak_memory_bytes", "train_seconds")
 LOWER_IS_BETTER = ("loss",)
 _NOT_ENDED = (*UNFINISHED, "not evaluated", "planned")
 
@@ -32,8 +32,8 @@ class Setting:
 class Row:
     """One variant in one setting: the names of the fields are those of table.json.
 
-    Scores are those of the metric on the split; costs are means over the runs, but for the time of
-    compilation, which is the most of any trial. `p_value` and the
+    Scores are those of the metric on the split; costs are means over the runs, those of MEASURED
+    medians, and the time of compilation is the most of any trial. `p_value` and the
     fields after `baseline` are filled in by `attention.comparison.testing`.
     """
 
@@ -218,7 +218,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
     values = _scores(runs, split, metric)
     interval, student = bootstrap_seeds(values), t_interval(values)
     own = tuple(item for item in group.shown if item not in group.panel)
-    costs: dict[str, Any] = {name: mean_of(runs, name) for name in COSTS}
+    measured: dict[str, Any] = {name: median_of(runs, name) for name in MEASURED}
     budget = budgets.shared(run.budget for run in runs)
     return Row(
         task=group.block.task,
@@ -239,7 +239,8 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
         baseline=None,
         num_params=mean_of(runs, "num_params"),
         steps=mean_of(runs, "step"),
-        **costs,
+        flops=mean_of(runs, "flops"),
+        **measured,
         compile_seconds=_most_of(group.runs, "compile_seconds"),
         n_trials=len(group.runs),
         n_settings=n_settings,
@@ -270,11 +271,20 @@ def _ends(name: str, interval: Interval | None) -> dict[str, Any]:
 
 def mean_of(runs: Sequence[Run], key: str) -> float | None:
     """The mean of a number of result.json; None where a run lacks it. Whole where all agree."""
+    return _over(runs, key, np.mean)
+
+
+def median_of(runs: Sequence[Run], key: str) -> float | None:
+    """Likewise the median: a run that had to wait counts no more than others."""
+    return _over(runs, key, np.median)
+
+
+def _over(runs: Sequence[Run], key: str, average: Callable[..., Any]) -> float | None:
     values = [run.result.get(key) for run in runs]
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) < len(values):
         return None
-    return numbers[0] if len(set(numbers)) == 1 else float(np.mean(numbers))
+    return numbers[0] if len(set(numbers)) == 1 else float(average(numbers))
 
 
 def _most_of(runs: Sequence[Run], key: str) -> float | None:

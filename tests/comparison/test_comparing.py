@@ -352,7 +352,8 @@ def test_a_search_over_other_keys_is_told_how_to_be_one_row(tmp_path):
     found = compare([str(tmp_path)], Options())
     (line,) = [line for line in found.cautions if "--tuned" in line]
     assert line == "scaled_dot has 5 rows: --tuned=model.dim takes the one that is best on dev"
-    assert any("one seed only for 5 rows" in line for line in found.cautions)
+    (line,) = [line for line in found.cautions if "one seed only for" in line]
+    assert line.count("scaled_dot (") == 5
     (row,) = rows_of(tmp_path, keys=Keys(tuned=("model.dim",))).values()
     assert row.tuned == "dim=20" and row.n_settings == 5
 
@@ -426,6 +427,24 @@ def test_a_score_still_rising_at_the_end_is_said(tmp_path):
     assert "still best at the last step" in cautions_of(tmp_path)
     write_run(tmp_path / "b", seed=1, result={"step": 100, "best_step": 80})
     assert "still best at the last step" not in cautions_of(tmp_path)
+
+
+def test_which_rows_are_meant_is_said(tmp_path):
+    for number in range(6):
+        write_run(tmp_path / str(number), variant=f"v{number}",
+                  result={"best_step": 30 if number else 20})  # fmt: skip
+    assert "not yet at their best: v1, v2, v3, v4, v5" in cautions_of(tmp_path)
+    write_run(tmp_path / "0", variant="v0")
+    assert "not yet at their best: all 6 rows" in cautions_of(tmp_path)
+
+
+def test_a_run_that_had_to_wait_counts_no_more_than_others(tmp_path):
+    for seed, (seconds, speed) in enumerate(((10.0, 90.0), (12.0, 80.0), (5000.0, 1.0))):
+        costs = {"train_seconds": seconds, "tokens_per_second": speed, "flops": seconds}
+        write_run(tmp_path / str(seed), seed=seed, result=costs)
+    (row,) = rows_of(tmp_path).values()
+    assert (row.train_seconds, row.tokens_per_second) == (12.0, 80.0)
+    assert row.flops == pytest.approx(5022 / 3)
 
 
 def test_compilation_is_that_of_the_trial_that_compiled(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 import re
@@ -17,10 +18,10 @@ import pytest
 from support.fake_runs import write_run, write_tagging_run, write_translation_run
 
 from attention import command
-from attention.comparison import comparing, methods, page, pareto, plots, report, tables
+from attention.comparison import comparing, methods, page, plots, report, tables
+from attention.comparison.columns import columns
 from attention.comparison.comparing import Options, compare
 from attention.comparison.formats import memory, p_text, seconds, short
-from attention.comparison.labels import apart, within
 from attention.errors import UserError
 
 pytestmark = pytest.mark.fast
@@ -84,6 +85,26 @@ def test_the_methods_say_how_flops_are_counted(written):
     for part in ("counted in the step's program", "attention", "padding", "computes again"):
         assert part in costs
     assert "six a parameter" not in costs
+
+
+def test_the_software_of_the_runs_is_told(written):
+    out, _ = written
+    assert "Software of the runs: jax 0.12.0, flax 0.12.8, optax 0.2.8." in (
+        out / "report.html"
+    ).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("p", "adjusted", "text"),
+    [(1e-4, 2.7e-3, "≤0.003"), (2e-4, 5.4e-3, "0.005"), (1e-4, 1e-4, "<0.001"), (None, None, "–")],
+)
+def test_a_p_that_no_draw_came_near_is_a_bound(tmp_path, p, adjusted, text):
+    write_run(tmp_path / "a")
+    row = compare([str(tmp_path)], Options()).chosen[0].row
+    row.p_examples, row.p_examples_holm, row.difference = p, adjusted, 0.1
+    columns_of = columns([row, dataclasses.replace(row, p_examples_holm=0.5)]).scores
+    (column,) = [column for column in columns_of if column.head == "p examples"]
+    assert column.cell(row) == text
 
 
 def test_csv_is_the_json_unrounded(written):
@@ -225,70 +246,12 @@ def test_scores_are_plotted_across_a_number_that_panels_differ_in(tmp_path):
     assert text.index("Across settings") < text.index("<table>") and len(Page(text).svg) == 1
 
 
-def test_the_band_of_a_curve_is_the_deviation_of_a_sample(tmp_path, monkeypatch):
-    bands = []
-    monkeypatch.setattr(
-        plots.Axes, "fill_between", lambda self, x, low, high, **style: bands.append((low, high))
-    )
-    for seed, first in enumerate((0.5, 0.7)):
-        write_run(tmp_path / f"{seed}", seed=seed, curve=(first,), dev=0.8)
-    found = compare([str(tmp_path)], Options())
-    plots.draw(found.chosen, name="x")
-    ((low, high),) = bands
-    sd = 20 / 2**0.5
-    assert low.tolist() == pytest.approx([60 - sd, 80]) and high[0] == pytest.approx(60 + sd)
-
-
-def test_a_single_evaluation_is_a_point_with_its_deviation(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(
-        plots.Axes,
-        "errorbar",
-        lambda self, x, y, yerr=None, **style: drawn.append((x, yerr, style)),
-    )
-    for seed, score in enumerate((0.7, 0.8)):
-        write_run(tmp_path / f"{seed}", seed=seed, curve=(), dev=score)
-    plots.learning_curves(compare([str(tmp_path)], Options()).chosen, name="x")
-    ((steps, sd, style),) = drawn
-    assert len(steps) == 1 and style["marker"] == "o"
-    assert sd.tolist() == pytest.approx([10 / 2**0.5])
-
-
 def test_runs_that_ended_well_are_not_counted_by_that(tmp_path):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b")  # the same seed once more
     found = compare([str(tmp_path)], Options())
     first, reason = tables.left_out(found)
     assert first.endswith("1 could not be counted") and "complete: " in reason
-
-
-def test_the_front_holds_what_no_other_beats():
-    xs, ys = np.array([1.0, 2, 2, 3, 4]), np.array([0.5, 0.4, 0.7, 0.7, 0.9])
-    assert pareto.front(xs, ys) == [0, 2, 4]
-    assert pareto.front(xs, -ys) == [0, 1]
-
-
-def test_a_price_of_two_percent_is_none():
-    assert pareto.front([100, 102, 103], [0.5, 0.7, 0.6]) == [1]
-    assert pareto.front([100, 103], [0.5, 0.7]) == [0, 1]
-    assert pareto.front([100, 101], [0.5, 0.5]) == [0]
-    assert pareto.are_equal([100, 102]) and not pareto.are_equal([100, 103])
-    assert not pareto.are_equal([100])
-
-
-def test_labels_are_moved_apart_as_little_as_needed():
-    assert apart([0, 1, 50], 10) == [-4.5, 5.5, 50]
-    assert apart([0, 30, 60], 10) == [0, 30, 60]
-    moved = apart([0, 1, 2, 11], 10)
-    assert np.diff(moved).min() >= 10 - 1e-9 and np.mean(moved) == pytest.approx(3.5)
-
-
-def test_labels_are_pressed_between_the_ends_of_the_axes():
-    assert within([-5, 5, 30], 0, 40) == [0, 10, 30]
-    assert within([10, 38, 48], 0, 40) == [10, 30, 40]
-    assert within([5, 15], 0, 40) == [5, 15]
-    assert within([-5, 45], 0, 40) == [-5, 45]  # no room: as they are
-    assert within([], 0, 40) == []
 
 
 def test_numbers_for_readers():
