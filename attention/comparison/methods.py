@@ -54,7 +54,8 @@ def lines(comparison: Comparison) -> list[str]:
             "p over examples. Approximate randomisation over test examples, "
             f"{RANDOMISATION_DRAWS:,} draws: outputs of whole examples (sentences, since words of "
             "one are dependent) are swapped between the two systems, all seeds of an example "
-            "together, and the corpus score is computed anew from summed statistics. It says whether these trained models "
+            "together, and the corpus score is computed anew from summed statistics. "
+            "It says whether these trained models "
             "differ beyond this choice of test examples, not whether another seed would."
         )
     if any(row.p_mcnemar for row in rows):
