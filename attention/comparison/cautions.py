@@ -41,15 +41,24 @@ def find(
     """
     lines = [f"mixed by --allow_mixed: {line}" for line in mixed]
     tests = sum(c.row.p_value is not None for members in panels.values() for c in members)
-    for members in panels.values():
+    where: dict[str, list[str]] = {}  # the panels that a line is about
+    for members, name in zip(panels.values(), _names(list(panels.values())), strict=True):
         rows = [chosen.row for chosen in members]
-        where = f"{panel_name(rows[0])}: " if len(panels) > 1 else ""
-        lines += [f"{where}{line}" for line in _about_data(members)]
-        lines += [f"{where}{line}" for line in _about(rows, baseline)]
-        lines += [f"{where}{line}" for line in _about_power(rows, tests)]
-        lines += [f"{where}{line}" for line in _about_ends(members)]
-        lines += [f"{where}{line}" for line in _about_software(members)]
-        lines += [f"{where}{line}" for line in _about_many_rows(members)]
+        for line in (
+            *_about_data(members),
+            *_about(rows, baseline),
+            *_about_power(rows, tests),
+            *_about_ends(members),
+            *_about_software(members),
+            *_about_many_rows(members),
+        ):
+            where.setdefault(line, []).append(name)
+    for line, names in where.items():
+        if len(panels) == 1:
+            lines.append(line)
+        else:
+            of = "everywhere" if len(names) == len(panels) else "; ".join(names)
+            lines.append(f"{of}: {line}")
     if no_examples:
         first = next(iter(no_examples.values()))
         lines.append(
@@ -73,6 +82,13 @@ def panel_name(row: Row) -> str:
     """Task, data set and what else the rows of a panel share, in short."""
     rest = ", ".join(part for part in (row.languages, row.size, row.panel) if part)
     return f"{row.task} on {row.dataset}" + (f" ({rest})" if rest else "")
+
+
+def _names(panels: Sequence[Sequence[Chosen]]) -> list[str]:
+    """Of each panel its name, or what alone parts it from the others."""
+    first = [members[0].row for members in panels]
+    blocks = {(row.task, row.dataset, row.size, row.languages) for row in first}
+    return [row.panel if len(blocks) == 1 and row.panel else panel_name(row) for row in first]
 
 
 def _about(rows: Sequence[Row], baseline: str | None) -> Iterator[str]:
@@ -133,8 +149,8 @@ def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
     single = [row.name for row in rows if row.n_seeds == 1]
     if single:
         yield (
-            f"one seed only for {_some(single)}: the spread over seeds is not known, so there is "
-            "no interval and no test over seeds"
+            f"one seed only for {_some(single, len(rows))}: the spread over seeds is not known, "
+            "so there is no interval and no test over seeds"
         )
     few = {row.n_seeds for row in rows if 1 < row.n_seeds < _FEW_SEEDS}
     if few:

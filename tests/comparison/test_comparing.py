@@ -352,8 +352,7 @@ def test_a_search_over_other_keys_is_told_how_to_be_one_row(tmp_path):
     found = compare([str(tmp_path)], Options())
     (line,) = [line for line in found.cautions if "--tuned" in line]
     assert line == "scaled_dot has 5 rows: --tuned=model.dim takes the one that is best on dev"
-    (line,) = [line for line in found.cautions if "one seed only for" in line]
-    assert line.count("scaled_dot (") == 5
+    assert any("one seed only for all 5 rows" in line for line in found.cautions)
     (row,) = rows_of(tmp_path, keys=Keys(tuned=("model.dim",))).values()
     assert row.tuned == "dim=20" and row.n_settings == 5
 
@@ -427,6 +426,21 @@ def test_a_score_still_rising_at_the_end_is_said(tmp_path):
     assert "still best at the last step" in cautions_of(tmp_path)
     write_run(tmp_path / "b", seed=1, result={"step": 100, "best_step": 80})
     assert "still best at the last step" not in cautions_of(tmp_path)
+
+
+def test_a_line_about_several_panels_comes_once(tmp_path):
+    for size in (10, 20, 30):
+        write_run(tmp_path / f"a{size}", data__train_examples=size)
+        params = {"num_params": 1000 if size == 20 else 2000}
+        write_run(tmp_path / f"b{size}", variant="cnn", data__train_examples=size, result=params)
+    found = compare([str(tmp_path)], Options()).cautions
+    assert len(found) == len(set(found))
+    assert [line for line in found if "one seed only" in line] == [
+        "everywhere: one seed only for scaled_dot, cnn: the spread over seeds is not known, so "
+        "there is no interval and no test over seeds"
+    ]
+    (line,) = [line for line in found if "parameters differ" in line]
+    assert line.startswith("train_examples=10; train_examples=30: parameters differ by up to 100 %")
 
 
 def test_which_rows_are_meant_is_said(tmp_path):
