@@ -19,7 +19,7 @@ CHOICES = {
     "dtype": ("float32", "bfloat16"),
     "matmul_precision": ("default", "high", "highest"),
     "parallelism": ("jit", "pmap"),
-    "optimizer.schedule": ("cosine", "inverse_sqrt", "constant"),
+    "optimizer.schedule": ("cosine", "inverse_sqrt", "inverse_sqrt_cooldown", "constant"),
     "model.architecture": ("transformer", "recurrent"),
     "model.norm": ("pre", "post"),
     "model.activation": ("relu", "gelu", "silu"),

@@ -61,12 +61,24 @@ def _inverse_sqrt(step: Array, hyper: Hyper) -> Array:
     return jnp.sqrt(jnp.maximum(hyper.warmup_steps, 1.0) / jnp.maximum(step, 1.0))
 
 
+def _inverse_sqrt_cooldown(step: Array, hyper: Hyper) -> Array:
+    span = jnp.maximum(_COOLDOWN * hyper.total_steps, 1.0)
+    left = jnp.clip((hyper.total_steps - step) / span, 0.0, 1.0)
+    return _inverse_sqrt(step, hyper) * left
+
+
 def _constant(step: Array, hyper: Hyper) -> Array:
     del step, hyper
     return jnp.ones(())
 
 
-_DECAYS = {"cosine": _cosine, "inverse_sqrt": _inverse_sqrt, "constant": _constant}
+_COOLDOWN = 0.25  # of all steps
+_DECAYS = {
+    "cosine": _cosine,
+    "inverse_sqrt": _inverse_sqrt,
+    "inverse_sqrt_cooldown": _inverse_sqrt_cooldown,
+    "constant": _constant,
+}
 
 
 def learning_rate(step: Int[Array, ""], hyper: Hyper, *, schedule: str) -> Float[Array, ""]:
@@ -75,7 +87,8 @@ def learning_rate(step: Int[Array, ""], hyper: Hyper, *, schedule: str) -> Float
     It climbs in a straight line and has its peak, `learning_rate`, at update number
     `warmup_steps` (counted from 1; the first update is never zero). Then `cosine` falls along a
     half cosine and would reach zero one update after the last; `inverse_sqrt` falls as
-    sqrt(warmup/n); `constant` stays.
+    sqrt(warmup/n); `inverse_sqrt_cooldown` likewise, and over the last quarter of all updates also
+    in a straight line towards zero (Zhai et al. 2022, arXiv 2106.04560); `constant` stays.
     """
     if schedule not in _DECAYS:
         hint = did_you_mean(schedule, _DECAYS)

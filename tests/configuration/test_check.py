@@ -23,7 +23,7 @@ SPEC = "configs/pos_tagging.py:size=tiny"
         ("dtype", "float16", r"float32, bfloat16 \(did you mean 'bfloat16'\?\)"),
         ("matmul_precision", "hi", "default, high, highest"),
         ("parallelism", "pjit", "jit, pmap"),
-        ("optimizer.schedule", "linear", "cosine, inverse_sqrt, constant"),
+        ("optimizer.schedule", "linear", "cosine, inverse_sqrt, inverse_sqrt_cooldown, constant"),
         ("model.norm", "Pre", r"pre, post \(did you mean 'pre'\?\)"),
         ("model.activation", "swish", "relu, gelu, silu"),
         ("model.direction", "both", "bidirectional, causal"),

@@ -137,7 +137,7 @@ def test_the_schedules_said_to_depend_on_the_length_do(schedule: str) -> None:
 
     numbers = dict.fromkeys(Hyper._fields, 1.0)
     rates = [
-        float(learning_rate(5, Hyper(**{**numbers, "total_steps": total}), schedule=schedule))
+        float(learning_rate(8, Hyper(**{**numbers, "total_steps": total}), schedule=schedule))
         for total in (10.0, 20.0)
     ]
     assert (rates[0] != rates[1]) == (schedule in LENGTH_DEPENDENT_SCHEDULES)

@@ -35,7 +35,9 @@ def rates(schedule: str, **numbers) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt", "constant"])
+@pytest.mark.parametrize(
+    "schedule", ["cosine", "inverse_sqrt", "inverse_sqrt_cooldown", "constant"]
+)
 def test_warmup_is_a_line_from_above_zero_to_the_peak(schedule):
     np.testing.assert_allclose(rates(schedule)[:4], [0.25, 0.5, 0.75, 1.0], rtol=1e-6)
 
@@ -50,6 +52,12 @@ def test_cosine_falls_to_almost_zero_at_the_last_update():
 def test_inverse_sqrt_and_constant():
     np.testing.assert_allclose(rates("inverse_sqrt")[16], np.sqrt(4 / 16), rtol=1e-6)
     np.testing.assert_allclose(rates("constant")[4:], 1.0)
+
+
+def test_a_cooldown_takes_the_last_quarter_to_zero():
+    plain, cooled = rates("inverse_sqrt"), rates("inverse_sqrt_cooldown")
+    np.testing.assert_allclose(cooled[:16], plain[:16], rtol=1e-6)
+    np.testing.assert_allclose(cooled[16:] / plain[16:], [0.8, 0.6, 0.4, 0.2], rtol=1e-5)
 
 
 def test_no_warmup_starts_at_the_peak():
