@@ -110,7 +110,7 @@ def _write(
         write_pictures(example, folder / "pictures" / name, run=run, each_head=each_head)
     write_table(examples, means, folder / "measures.csv")
     line = f"{about['task']} on {about['dataset']}, {about['workdir']}, step {about['step']}; "
-    line += f"{len(examples)} examples of {about['input']}"
+    line += f"{len(examples)} example{'s' * (len(examples) != 1)} of {about['input']}"
     text = page(examples, means, title=f"What {run} looks at", about=line)
     (folder / "index.html").write_text(text, encoding="utf-8")
     write_manifest(folder, files, examples, means, about)
