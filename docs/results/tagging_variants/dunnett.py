@@ -1,4 +1,4 @@
-"""Dunnett's test of each row of a report against its baseline: many to one, all spreads taken as one.
+"""Dunnett's test of each row of a report against its baseline, all spreads taken as one.
 
     python docs/results/tagging_variants/dunnett.py reports/tagging/table.json
 
