@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from attention.comparison import formats
 from attention.comparison.budgets import SPENT
 from attention.comparison.rows import Chosen, Row
-from attention.comparison.testing import UNCLEAR
+from attention.comparison.testing import LEVEL
 
 _SPREAD = 0.02  # of a budget, from which rows are not at the same one
 _COSTS = {
@@ -167,14 +167,15 @@ def _about_seeds(rows: Sequence[Row]) -> Iterator[str]:
 
 def _about_power(rows: Sequence[Row], tests: int) -> Iterator[str]:
     """What could not have been seen, where a reader might take unclear for equal."""
-    needed = [row.least_significant for row in rows if row.verdict == UNCLEAR]
-    sizes = [size for size in needed if size is not None]
+    unclear = [row for row in rows if row.p_holm is not None and row.p_holm >= LEVEL]
+    sizes = [row.least_significant for row in unclear if row.least_significant is not None]
     if sizes:
         size, metric = formats.score(statistics.median(sizes), rows[0].metric), rows[0].metric
         yield (
-            f"not distinguishable is not equal: over these seeds and {tests} comparisons only a "
-            f"difference of about {size} in {formats.metric_label(metric)} or more could be "
-            "significant (the median of those rows); more seeds or fewer rows see smaller ones"
+            f"not distinguishable is not equal: over these seeds, in {tests} comparisons, a "
+            f"difference had to be about {size} in {formats.metric_label(metric)} to be "
+            f"significant (median; {formats.score(min(sizes), metric)} to {formats.score(max(sizes), metric)}, "
+            "by the row's spread); more seeds or fewer rows see smaller ones"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -114,7 +115,7 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
         found.append(
             Column(
                 "p examples",
-                "of the test over examples, after Holm's correction; ≤ where no draw came near",
+                "of the test over examples, after Holm's correction; ≤ where no draw was as large",
                 _p_examples,
                 lambda row: row.p_examples_holm,
             )
@@ -143,8 +144,9 @@ def _test_columns(rows: Sequence[Row], metric: str) -> list[Column]:
 
 def _p_examples(row: Row) -> str:
     at_most = row.p_examples is not None and row.p_examples <= 1 / (RANDOMISATION_DRAWS + 1)
-    text = formats.p_text(row.p_examples_holm)
-    return f"≤{text}" if at_most and not text.startswith("<") else text
+    if not at_most or row.p_examples_holm is None or row.p_examples_holm < 0.001:
+        return formats.p_text(row.p_examples_holm)
+    return f"≤{math.ceil(1000 * row.p_examples_holm - 1e-6) / 1000:.3f}"
 
 
 def _cost_columns(rows: Sequence[Row]) -> list[Column]:

@@ -101,11 +101,12 @@ def beside_points(axes: Axes, xs: np.ndarray, ys: np.ndarray, names: Sequence[st
     _lay_out(axes)
     places = axes.transData.transform(np.stack([xs, ys], axis=1)) * 72 / axes.figure.dpi
     window = axes.get_window_extent()
-    left, right = window.x0 * 72 / axes.figure.dpi, window.x1 * 72 / axes.figure.dpi
+    scale = 72 / axes.figure.dpi
+    inside = (window.x0 * scale, window.y0 * scale, window.x1 * scale, window.y1 * scale)
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     for (x, y), value, name in zip(places, zip(xs, ys, strict=True), names, strict=True):
         options = list(_around(_width(short(name)) * _WIDTH))
-        free = [o for o in options if _fits(_box(x, y, o), taken, left, right)]
+        free = [o for o in options if _fits(_box(x, y, o), taken, inside)]
         if not free:
             continue  # better no name than an unreadable one: the table has it
         dx, dy, side, _ = free[0]
@@ -133,8 +134,9 @@ def _box(x: float, y: float, offer: Offer) -> Box:
     return start, y + dy - _HEIGHT / 2, start + width, y + dy + _HEIGHT / 2
 
 
-def _fits(box: Box, taken: Sequence[Box], left: float, right: float) -> bool:
-    if box[0] < left or box[2] > right:
+def _fits(box: Box, taken: Sequence[Box], inside: Box) -> bool:
+    left, bottom, right, top = inside
+    if box[0] < left or box[1] < bottom or box[2] > right or box[3] > top:
         return False
     return not any(
         box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]

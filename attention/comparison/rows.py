@@ -86,8 +86,8 @@ class Row:
     test: str | None = None
     n_pairs: int | None = None
     p_permutation: float | None = None
-    # The smallest difference whose p over seeds, with this spread and as many comparisons, could
-    # have been significant.
+    # The smallest difference that would have been significant over seeds, with this row's spread
+    # and the other comparisons as they are.
     least_significant: float | None = None
     p_examples: float | None = None
     p_examples_holm: float | None = None

@@ -99,10 +99,13 @@ def fill_in_tests(
     for row, adjusted in zip(compared, holm([row.p_examples for row in compared]), strict=True):
         row.p_examples_holm = adjusted
     number = sum(row.p_value is not None for row in compared)
+    rejected = sum(row.p_holm is not None and row.p_holm < LEVEL for row in compared)
     for row, test in zip(compared, over_seeds, strict=True):
         row.verdict = verdict(row)
-        if test is not None and number:  # Holm's first step
-            row.least_significant = test.least_significant(LEVEL / number)
+        if test is not None and row.p_holm is not None:
+            # Holm's step for the largest p that is still significant, where this row's stood.
+            smaller = rejected - (row.p_holm < LEVEL)
+            row.least_significant = test.least_significant(LEVEL / (number - smaller))
 
 
 def verdict(row) -> str | None:

@@ -14,7 +14,7 @@ from attention.errors import UserError
 ABSENT = "(absent)"
 _MAY_RISE = ("train_steps", "train_epochs")
 _HOW_IT_RUNS = ("eval_batch_size", "parallelism", "data.num_threads")
-# Schedules under which a longer run has other learning rates from the first decayed step on.
+# Schedules under which a longer run has other learning rates at the same steps.
 LENGTH_DEPENDENT_SCHEDULES = frozenset({"cosine", "inverse_sqrt_cooldown"})
 
 

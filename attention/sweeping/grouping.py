@@ -116,7 +116,8 @@ class Groups:
             return 1
         from attention.training import vectorize
 
-        kind = configuration.program_of(alike[0]), vectorize.have_own_batches(alike)
+        # The first two tell it for most orders of points: a larger group may differ all the same.
+        kind = configuration.program_of(alike[0]), vectorize.have_own_batches(alike[:2])
         width = self._widths.get(kind)
         # What was measured for a few says nothing of more, which may come later.
         if width is None or (width.untried is not None and width.untried <= most):

@@ -61,8 +61,12 @@ def _inverse_sqrt(step: Array, hyper: Hyper) -> Array:
     return jnp.sqrt(jnp.maximum(hyper.warmup_steps, 1.0) / jnp.maximum(step, 1.0))
 
 
+_COOLDOWN = 0.25  # of all steps
+
+
 def _inverse_sqrt_cooldown(step: Array, hyper: Hyper) -> Array:
-    span = jnp.maximum(_COOLDOWN * hyper.total_steps, 1.0)
+    after_warmup = hyper.total_steps - hyper.warmup_steps
+    span = jnp.maximum(jnp.minimum(_COOLDOWN * hyper.total_steps, after_warmup), 1.0)
     left = jnp.clip((hyper.total_steps - step) / span, 0.0, 1.0)
     return _inverse_sqrt(step, hyper) * left
 
@@ -72,7 +76,6 @@ def _constant(step: Array, hyper: Hyper) -> Array:
     return jnp.ones(())
 
 
-_COOLDOWN = 0.25  # of all steps
 _DECAYS = {
     "cosine": _cosine,
     "inverse_sqrt": _inverse_sqrt,

@@ -172,10 +172,13 @@ def test_paired_tests_and_holm_over_the_whole_report(tmp_path):
     assert rows["cnn"].p_holm == pytest.approx(2 * p["cnn"])
     assert rows["rnn"].p_holm == pytest.approx(p["rnn"])
     assert rows["cnn"].verdict == "better" and rows["rnn"].verdict == "not distinguishable"
-    # Of two comparisons the first of Holm's steps is at 0.025.
+    # One of two is rejected, so that the other's step is at 0.05; it would itself be at 0.025.
     differences = np.subtract(scores["rnn"], scores["scaled_dot"])
-    needed = stats.t.isf(0.0125, 3) * stats.sem(differences)
+    needed = stats.t.isf(0.025, 3) * stats.sem(differences)
     assert rows["rnn"].least_significant == pytest.approx(needed)
+    clear = np.subtract(scores["cnn"], scores["scaled_dot"])
+    least = stats.t.isf(0.0125, 3) * stats.sem(clear)
+    assert rows["cnn"].least_significant == pytest.approx(least) and least < clear.mean()
     (line,) = [x for x in cautions_of(tmp_path).splitlines() if "is not equal" in x]
     assert "2 comparisons" in line and f"about {100 * needed:.2f} in accuracy (%)" in line
     base = rows["scaled_dot"]

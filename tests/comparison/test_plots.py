@@ -11,6 +11,8 @@ from attention.comparison import pareto, plots
 from attention.comparison.comparing import Options, compare
 from attention.comparison.labels import apart, beside_points, within
 
+pytestmark = pytest.mark.fast
+
 
 def test_the_band_of_a_curve_is_the_deviation_of_a_sample(tmp_path, monkeypatch):
     bands = []

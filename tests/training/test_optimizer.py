@@ -58,6 +58,8 @@ def test_a_cooldown_takes_the_last_quarter_to_zero():
     plain, cooled = rates("inverse_sqrt"), rates("inverse_sqrt_cooldown")
     np.testing.assert_allclose(cooled[:16], plain[:16], rtol=1e-6)
     np.testing.assert_allclose(cooled[16:] / plain[16:], [0.8, 0.6, 0.4, 0.2], rtol=1e-5)
+    late = rates("inverse_sqrt_cooldown", warmup_steps=18)  # the cooldown waits for it
+    np.testing.assert_allclose(late[17:19], 1.0, rtol=1e-6)
 
 
 def test_no_warmup_starts_at_the_peak():
