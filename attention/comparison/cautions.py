@@ -170,12 +170,16 @@ def _about_power(rows: Sequence[Row], tests: int) -> Iterator[str]:
     unclear = [row for row in rows if row.p_holm is not None and row.p_holm >= LEVEL]
     sizes = [row.least_significant for row in unclear if row.least_significant is not None]
     if sizes:
-        size, metric = formats.score(statistics.median(sizes), rows[0].metric), rows[0].metric
+        metric = rows[0].metric
+        low, middle, high = (
+            formats.score(size, metric)
+            for size in (min(sizes), statistics.median(sizes), max(sizes))
+        )
         yield (
             f"not distinguishable is not equal: over these seeds, in {tests} comparisons, a "
-            f"difference had to be about {size} in {formats.metric_label(metric)} to be "
-            f"significant (median; {formats.score(min(sizes), metric)} to {formats.score(max(sizes), metric)}, "
-            "by the row's spread); more seeds or fewer rows see smaller ones"
+            f"difference had to be about {middle} in {formats.metric_label(metric)} to be "
+            f"significant (median; {low} to {high}, by the row's spread); more seeds or fewer "
+            "rows see smaller ones"
         )
 
 
