@@ -111,6 +111,8 @@ def compare(whole: Path, broken: Path, *, trials: int) -> tuple[int, float]:
         )
         assert [row["step"] for row in rows] == [row["step"] for row in others], name
         if rows != others or scores != other_scores:
+            apart = [(a, b) for a, b in zip(rows, others, strict=True) if a != b]
+            print(name, *(apart[:1] or [(scores, other_scores)]), file=sys.stderr)
             far = max(far, abs(scores["accuracy"] - other_scores["accuracy"]), 1e-12)
     return sum(row["attempts"] for row in second), far
 
