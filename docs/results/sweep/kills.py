@@ -30,8 +30,8 @@ CONFIG = "configs/pos_tagging.py:size=tiny"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--vectorize", default="1")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
