@@ -236,7 +236,9 @@ def test_tests_over_examples_need_both_kinds_of_evidence(tmp_path):
             write_tagging_run(tmp_path / f"{variant}{seed}", sentences, seed=seed,
                               variant=variant, dev=0.9)  # fmt: skip
     row = rows_of(tmp_path)["cnn"]
-    assert row.difference > 0 and row.p_examples > 0.05
+    assert row.difference > 0 and row.p_holm < 0.05 < row.p_examples
+    # It is not the seeds that leave it open.
+    assert not [x for x in compare([str(tmp_path)], Options()).cautions if "is not equal" in x]
     assert row.verdict == "not distinguishable"
     assert row.ci_method == "percentile bootstrap over seeds and test examples"
     assert row.difference_low <= row.difference <= row.difference_high

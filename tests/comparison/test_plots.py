@@ -78,6 +78,18 @@ def test_a_name_away_from_its_point_is_joined_to_it():
     assert written == {*names, "c", "d"} and joined == set(names[2:])
 
 
+def test_names_stay_inside_the_axes():
+    axes = Figure(figsize=(5, 4)).subplots()
+    xs, ys = np.array([0.5] * 16 + [0.0, 1.0]), np.array([0.0] * 16 + [0.0, 1.0])
+    axes.plot(xs, ys, "o")
+    beside_points(axes, xs, ys, [f"name{number}" for number in range(len(xs))])
+    axes.figure.draw_without_rendering()
+    window = axes.get_window_extent()
+    heights = [text.get_window_extent() for text in axes.texts]
+    middles = [(box.y0 + box.y1) / 2 for box in heights]
+    assert len(middles) > 4 and all(window.y0 <= middle <= window.y1 for middle in middles)
+
+
 def test_names_that_find_no_place_are_left_to_the_table():
     names = [f"name{number}" for number in range(60)]
     written, _ = names_and_leaders([0.5] * 60 + [0.0, 1.0], [0.5] * 60 + [0, 1], [*names, "", ""])

@@ -96,7 +96,13 @@ def test_the_software_of_the_runs_is_told(written):
 
 @pytest.mark.parametrize(
     ("p", "adjusted", "text"),
-    [(1e-4, 2.7e-3, "≤0.003"), (2e-4, 5.4e-3, "0.005"), (1e-4, 1e-4, "<0.001"), (None, None, "–")],
+    [
+        (1e-4, 2.7e-3, "≤0.003"),
+        (1e-4, 1.4e-3, "≤0.002"),
+        (2e-4, 5.4e-3, "0.005"),
+        (1e-4, 1e-4, "<0.001"),
+        (None, None, "–"),
+    ],
 )
 def test_a_p_that_no_draw_came_near_is_a_bound(tmp_path, p, adjusted, text):
     write_run(tmp_path / "a")
