@@ -28,7 +28,13 @@ from attention.training.optimizer import Hyper, make_hyper
 from attention.training.parallel import Parallel, make_parallel
 from attention.training.run_directory import RunDirectory
 from attention.training.shared import Shared
-from attention.training.state import ModelParts, TrainState, init_model, init_state
+from attention.training.state import (
+    ModelParts,
+    TrainState,
+    init_model,
+    init_state,
+    make_initializer,
+)
 from attention.training.step import make_train_step
 
 log = logging.getLogger(__name__)
@@ -154,7 +160,8 @@ def prepare(
     train = _training_split(config, task, dataset, shared)
     plan = make_plan(config, task, train, parallel, past_ends)
     total_steps = config.train_steps or plan.steps_in_epochs(config.train_epochs)
-    parts = init_model(task.make_model, config.seed)
+    initializer = shared.get("initializer", lambda: make_initializer(task.make_model))
+    parts = init_model(task.make_model, config.seed, initializer)
     warmup_steps = configuration.steps(
         config.optimizer.warmup_steps,
         total_steps=total_steps,

@@ -38,11 +38,35 @@ def take_apart(model: nnx.Module) -> ModelParts:
     return ModelParts(*nnx.split(model, nnx.Param, Rate))
 
 
-def init_model(make_model: Callable[[nnx.Rngs], nnx.Module], seed: int) -> ModelParts:
-    """Initialises a model from a seed, as one compiled program."""
-    key = jax.random.fold_in(jax.random.key(seed), 0)
-    params, rates = jax.jit(lambda key: take_apart(make_model(nnx.Rngs(key)))[1:])(key)
-    return ModelParts(abstract_model(make_model).structure, params, rates)
+class Initializer(NamedTuple):
+    """How a model begins, whatever its seed and dropout rates: runs of one program share it."""
+
+    structure: nnx.GraphDef
+    params: Callable[[jax.Array], nnx.State]  # compiled; of a random key
+
+
+def make_initializer(make_model: Callable[[nnx.Rngs], nnx.Module]) -> Initializer:
+    """Traces a model; its parameters come from one compiled program."""
+    return Initializer(
+        abstract_model(make_model).structure,
+        jax.jit(lambda key: take_apart(make_model(nnx.Rngs(key))).params),
+    )
+
+
+def init_model(
+    make_model: Callable[[nnx.Rngs], nnx.Module],
+    seed: int,
+    initializer: Initializer | None = None,
+) -> ModelParts:
+    """Initialises a model from a seed.
+
+    Args:
+      initializer: that of a model which differs in its dropout rates alone; None = make it here.
+    """
+    structure, params = initializer or make_initializer(make_model)
+    # What else the model has is traced and dropped; only the rates are computed.
+    rates = jax.jit(lambda: take_apart(make_model(nnx.Rngs(0))).rates)()
+    return ModelParts(structure, params(jax.random.fold_in(jax.random.key(seed), 0)), rates)
 
 
 def abstract_model(make_model: Callable[[nnx.Rngs], nnx.Module]) -> ModelParts:
