@@ -1,6 +1,6 @@
 """Six mechanisms that train for the same time: a sweep whose budget is seconds.
 
-    python sweep.py --config=docs/results/sweep/equal_time.py --workdir=sweeps/equal-time --workers=1
+    python sweep.py --config=docs/results/sweep/equal_time.py --workdir=sweeps/equal-time
     python docs/results/collect.py sweeps/equal-time --out=docs/results/sweep/equal_time
 
 The tiny tagger of 400 updates of `scaled_dot`; the others get as many as take it as long.
