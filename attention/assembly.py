@@ -25,7 +25,11 @@ def position_of(model: Any) -> Any:
 
 
 def attention_factory(
-    config: Any, section: str = "attention", *, causal: bool | None = None
+    config: Any,
+    section: str = "attention",
+    *,
+    causal: bool | None = None,
+    dropout_rate: float | None = None,
 ) -> Callable[[int, nnx.Rngs], nnx.Module]:
     """Returns (layer index, rngs) → the attention layer that the config asks for in one place.
 
@@ -34,11 +38,13 @@ def attention_factory(
         section: of `model`: which place.
         causal: None = what `model.direction` says, where positions inside attention apply as well
             as in a causal layer; False = cross-attention, which has neither.
+        dropout_rate: of the weights; None = `model.dropout_rate`.
     """
     model = config.model
     inner = None if causal is False else _inner_position(model)
     two_pass = causal is None and model.direction == "two_pass"
     looks_back = model.direction != "bidirectional" if causal is None else causal
+    rate = model.dropout_rate if dropout_rate is None else dropout_rate
 
     def make(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
         own = model[section].to_dict()
@@ -51,7 +57,7 @@ def attention_factory(
                 num_heads=model.num_heads,
                 causal=looks_back,
                 position=inner,
-                dropout_rate=model.dropout_rate,
+                dropout_rate=rate,
                 dtype=config.dtype,
                 max_length=config.data.max_length,
                 layer_index=layer_index,
@@ -105,10 +111,14 @@ def make_sequence_to_sequence(
         "target_size": target_size,
         "tied_embeddings": model.tied_embeddings,
     }
+    recurrent = model.architecture == "recurrent"
     cross = None
     if "cross_attention" in model:
-        cross = attention_factory(config, "cross_attention", causal=False)
-    if model.architecture == "recurrent":
+        # A recurrent decoder drops what its cells are given, and no weights of attention, as in
+        # the papers; in a Transformer the weights are dropped in every place.
+        rate = 0.0 if recurrent else None
+        cross = attention_factory(config, "cross_attention", causal=False, dropout_rate=rate)
+    if recurrent:
         settings = RecurrentConfig(
             dim=model.dim,
             num_layers=model.num_layers,

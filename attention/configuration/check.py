@@ -177,7 +177,12 @@ def _check_variant(key: str, section: Any, values: dict[str, Any]) -> None:
     if "model.dim" in values and "model.num_heads" in values:
         position = _inner_position(values) if has_position else None
         try:
-            _check_layer(values, name, own, causal="causal" in needed, position=position)
+            _check_layer(
+                *(values, name, own),
+                causal="causal" in needed,
+                crosses="cross" in needed,
+                position=position,
+            )
         except UserError as error:
             raise UserError(_of_place(key, error)) from error
 
@@ -199,15 +204,22 @@ def _needed_modes(key: str, values: dict[str, Any]) -> tuple[tuple[str, ...], st
 
 
 def _check_layer(
-    values: dict[str, Any], name: str, own: dict[str, Any], *, causal: bool, position: Any
+    values: dict[str, Any],
+    name: str,
+    own: dict[str, Any],
+    *,
+    causal: bool,
+    crosses: bool,
+    position: Any,
 ) -> None:
     """Builds a layer without computing anything: what does not fit together is refused here."""
     from flax import nnx
 
     from attention import variants
+    from attention.core.layer import AttentionLayer
 
-    nnx.eval_shape(
-        lambda: variants.make(
+    def make() -> nnx.Module:
+        layer = variants.make(
             name,
             dim=values["model.dim"],
             num_heads=values["model.num_heads"],
@@ -217,7 +229,11 @@ def _check_layer(
             rngs=nnx.Rngs(0),
             **own,
         )
-    )
+        if crosses and isinstance(layer, AttentionLayer):
+            layer.check_crosses()
+        return layer
+
+    nnx.eval_shape(make)
 
 
 def _inner_position(values: dict[str, Any]) -> Any:

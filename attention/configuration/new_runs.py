@@ -14,6 +14,7 @@ def check_new_run(values: Mapping[str, Any]) -> None:
     Args:
       values: the leaves of a checked config by their dotted keys.
     """
+    _check_one_vocabulary(values)
     smoothing = values.get("label_smoothing")
     if smoothing and values.get("model.pointer") == "alone":
         # Most tokens stand nowhere in a source: their log p is the floor, and it has no slope.
@@ -23,3 +24,18 @@ def check_new_run(values: Mapping[str, Any]) -> None:
             f"{87 * smoothing:.1f} nats of each token's loss could never be learned: set "
             "label_smoothing=0, or model.pointer to mixed"
         )
+
+
+def _check_one_vocabulary(values: Mapping[str, Any]) -> None:
+    """Refuses what takes an id for the same word on both sides, where it is another on each."""
+    if values.get("data.shared_vocabulary", True) or values.get("data.tokenizer") == "bytes":
+        return
+    allowed = {"model.tied_embeddings": ("none", "output"), "model.pointer": ("none",)}
+    for key, harmless in allowed.items():
+        value = values.get(key, "none")
+        if value not in harmless:
+            raise UserError(
+                f"{key}={value!r} needs one vocabulary of both languages, and "
+                f"data.shared_vocabulary is false: set that to true, or {key} to "
+                f"{' or '.join(harmless)}"
+            )

@@ -43,4 +43,5 @@ def _packing(config: ConfigDict) -> str:
 
     names = [section["variant"] for _, section in attention_sections(config)]
     packs = [name for name in names if "packed" in variants.get(name).MODES]
-    return "always" if names and packs == names else "never"
+    # A model without attention, a recurrent one, begins each example of a row anew as well.
+    return "always" if "model" in config and packs == names else "never"

@@ -262,8 +262,11 @@ class AttentionLayer(nnx.Module):
 
     def check_context(self, context: Array | None) -> None:
         """Raises UserError for another sequence that the layer was not made for."""
-        if context is None:
-            return
+        if context is not None:
+            self.check_crosses()
+
+    def check_crosses(self) -> None:
+        """Raises UserError for a layer that cannot attend to another sequence."""
         if self.settings.causal:
             raise UserError("cross-attention has no order: make its layer with causal=False")
         name = position_schemes.name_of(self.settings.position)
@@ -274,8 +277,8 @@ class AttentionLayer(nnx.Module):
             )
         if self.parts.pattern is not None:
             raise UserError(
-                "who sees whom by place (window) means nothing between two sequences: make layers "
-                "for cross-attention with window=None"
+                "who sees whom by place (model.attention.window) means nothing between two "
+                "sequences: set it to None"
             )
 
     def joined(

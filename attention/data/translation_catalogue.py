@@ -69,12 +69,24 @@ def _languages(tfds: Any, builder: Any, name: str) -> list[str]:
         if isinstance(features, tfds.features.FeaturesDict)
         else []
     )
+    if many := _of_many_languages(tfds, features):
+        raise UserError(
+            f"dataset='{name}' of the TFDS catalogue has in '{many[0]}' texts of whichever "
+            f"languages there are, and no two that each example has: choose a data set of pairs, "
+            f"such as ted_hrlr_translate/pt_to_en"
+        )
     if len(texts) < 2:
         raise UserError(
             f"dataset='{name}' of the TFDS catalogue holds no pairs of texts; its features are "
             f"{', '.join(features) if hasattr(features, 'items') else type(features).__name__}"
         )
     return sorted(texts)
+
+
+def _of_many_languages(tfds: Any, features: Any) -> list[str]:
+    kind = tfds.features.TranslationVariableLanguages
+    named = features.items() if isinstance(features, tfds.features.FeaturesDict) else ()
+    return [key for key, feature in named if isinstance(feature, kind)]
 
 
 def _has_both(example: Example) -> bool:

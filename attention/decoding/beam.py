@@ -150,7 +150,7 @@ def beam(
         pad=pad,
         forbidden=(*forbidden, pad),
         num_best=num_best,
-        penalties=_penalties(max_length, length_penalty),
+        penalties=length_penalties(max_length, length_penalty),
         kindest=limits if length_penalty > 0 else None,
     )
     end = jax.lax.while_loop(
@@ -193,7 +193,7 @@ def _moved(new: Array, was: Array, rows: Int[Array, " n"]) -> Array:
     return new if new is was else take_rows(new, rows)
 
 
-def _penalties(max_length: int, alpha: float) -> Float[Array, " lengths"]:
+def length_penalties(max_length: int, alpha: float) -> Float[Array, " lengths"]:
     """The divisor of each length from 0 to max_length.
 
     A table, since a power computed in float32 need not rise evenly with the length, and what may

@@ -15,7 +15,7 @@ from attention.decoding.arguments import (
     check_sampling,
     check_search,
 )
-from attention.decoding.beam import beam
+from attention.decoding.beam import beam, length_penalties
 from attention.decoding.decoded import Decoded, State, Step
 from attention.decoding.greedy import greedy
 from attention.decoding.rows import repeat_rows
@@ -138,7 +138,11 @@ def search(
             num_best=how.num_best,
             **given,
         )
-    return jax.tree.map(lambda leaf: leaf[:, None], greedy(step, state, **given))
+    found = greedy(step, state, **given)
+    # As a beam of one says it.
+    divisors = length_penalties(how.max_length, how.length_penalty)[found.lengths]
+    found = found._replace(scores=found.scores / divisors)
+    return jax.tree.map(lambda leaf: leaf[:, None], found)
 
 
 def _drawn(

@@ -276,8 +276,14 @@ def encode_for_training(task: Any, examples: Any, config: Any) -> EncodedSplit |
     if not config.data.get("subword_regularisation", 0.0):
         encoded = first = encode()
     else:
-        number, seed = len(examples), config.seed
-        encoded = EncodedEpochs(lambda epoch: encode(samples(number, seed, epoch, SAMPLES)))
+
+        def drawn(epoch: int) -> EncodedSplit:
+            split = encode(samples(len(examples), config.seed, epoch, SAMPLES))
+            if epoch:  # of the first one each has a line, below
+                _say_how_many_are_cut(split, epoch, config.data.max_length, unit=task.UNIT)
+            return split
+
+        encoded = EncodedEpochs(drawn)
         first = encoded.first
     warn_long(
         first.longest,
@@ -287,6 +293,16 @@ def encode_for_training(task: Any, examples: Any, config: Any) -> EncodedSplit |
         unit=task.UNIT,
     )
     return encoded
+
+
+def _say_how_many_are_cut(split: EncodedSplit, epoch: int, limit: int, *, unit: str) -> None:
+    """A text that fits as it is cut in one epoch may be too long in another."""
+    if number := int(np.count_nonzero(split.longest > limit)):
+        log.warning(
+            "epoch %d: %d of %d examples have, as they are drawn now, more %s than "
+            "data.max_length=%d: each %s",
+            *(epoch + 1, number, len(split.longest), unit, limit, TRUNCATED),
+        )
 
 
 def encode_for_evaluation(

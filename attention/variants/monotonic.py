@@ -25,7 +25,7 @@ from attention.ops.alignment import Aligned, Course
 from attention.ops.option_checks import check_choice, check_number
 from attention.ops.own_array import OwnArray
 
-MODES = frozenset({"cross", "decode"})
+MODES = frozenset({"cross", "decode", "packed"})
 POSITIONS = ()  # none of those that act inside attention
 TEST_MODES = ("soft", "hard")
 

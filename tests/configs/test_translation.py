@@ -47,7 +47,7 @@ def test_small_is_the_published_setting() -> None:
     assert (config.train_steps, config.train_epochs) == (8000, None)
     assert (config.batch_tokens, config.data.max_length, config.decode.max_length) == (4096, 64, 64)
     decode = config.decode
-    assert (decode.beam_size, decode.length_penalty, decode.use_cache) == (4, 0.6, True)
+    assert (decode.beam_size, decode.length_penalty, decode.use_cache) == (5, 0.6, True)
 
 
 def test_short_sentences_have_sizes_of_their_own() -> None:
@@ -148,7 +148,7 @@ def test_a_wrong_argument_gets_a_hint(argument: str, message: str) -> None:
         ("data.train_source_path", "x", "data.train_source_path='x' is read only with dataset=fi"),
         ("decode.beam_size", 0, "decode.beam_size=0: expected an int of 1 or more"),
         ("decode.max_length", 0, "decode.max_length=0: expected an int of 1 or more"),
-        ("decode.temperature", 1.0, "decode.temperature=1.0 draws .* decode.beam_size=4 searches"),
+        ("decode.temperature", 1.0, "decode.temperature=1.0 draws .* decode.beam_size=5 searches"),
         ("decode.top_k", 3, "decode.top_k=3 is read only where tokens are drawn"),
         ("average_checkpoints", -1, "average_checkpoints=-1: expected an int of 0 or more"),
     ],

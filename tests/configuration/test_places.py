@@ -30,6 +30,38 @@ def test_a_wrong_option_is_named_by_the_key_of_its_place(argument: str, key: str
     assert "model.attention." not in str(caught.value)
 
 
+@pytest.mark.parametrize("model", ["transformer", "recurrent"])
+def test_a_window_means_nothing_between_two_sequences(model: str) -> None:
+    with pytest.raises(UserError, match=r"model\.cross_attention\.window.*set it to None"):
+        load_config(f"{SPEC},model={model}", {"model.cross_attention.window": 4})
+    load_config(SPEC, {"model.attention.window": 4})
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "value"),
+    [
+        ("transformer", "model.tied_embeddings", "all"),
+        ("recurrent", "model.tied_embeddings", "all"),
+        ("recurrent", "model.pointer", "mixed"),
+    ],
+)
+def test_what_takes_an_id_for_one_word_needs_one_vocabulary(model, key, value) -> None:
+    spec, apart = f"{SPEC},model={model}", {"data.shared_vocabulary": False}
+    chosen = {"model.tied_embeddings": "output", key: value}
+    with pytest.raises(UserError, match=f"{key}='{value}' .*data.shared_vocabulary") as caught:
+        load_config(spec, apart | chosen)
+    assert "\n" not in str(caught.value)
+    load_config(spec, chosen)
+    # The bytes of two languages are the same.
+    load_config(spec, apart | chosen | {"data.tokenizer": "bytes"})
+    load_config(spec, apart | {"model.tied_embeddings": "output"})
+
+
+@pytest.mark.parametrize("cross", ["none", "additive", "location_sensitive", "monotonic"])
+def test_every_recurrent_translator_packs(cross: str) -> None:
+    assert load_config(f"{SPEC},model=recurrent,cross={cross}").data.pack == "always"
+
+
 def test_a_pointer_alone_is_trained_without_smoothing() -> None:
     spec, pointer = f"{SPEC},model=recurrent", {"model.pointer": "alone"}
     with pytest.raises(UserError, match=r"label_smoothing=0\.1 .*set label_smoothing=0") as caught:

@@ -213,7 +213,7 @@ def made_up(monkeypatch):
         VERSION = tfds.core.Version("1.2.3")
         BUILDER_CONFIGS = [  # noqa: RUF012
             tfds.core.BuilderConfig(name=name, version=tfds.core.Version("1.2.3"))
-            for name in ("three", "labels", "manual", "needy")
+            for name in ("three", "labels", "many", "manual", "needy")
         ]
 
         def _info(self):
@@ -221,6 +221,8 @@ def made_up(monkeypatch):
             features = {"a": text, "b": text, "c": text, "n": number}
             if self.builder_config.name == "labels":
                 features = {"a": text, "n": number}
+            if self.builder_config.name == "many":
+                features = {"translations": tfds.features.TranslationVariableLanguages()}
             return tfds.core.DatasetInfo(
                 builder=self, features=tfds.features.FeaturesDict(features)
             )
@@ -250,6 +252,11 @@ def test_languages_are_the_texts_of_the_features(made_up):
     assert pairs(data.split("dev")) == [("c0", "a0"), ("c1", "a1"), ("c2", "a2")]
     with pytest.raises(UserError, match=r"'.*/labels' .* holds no pairs of texts; .* are a, n"):
         load_dataset(f"{made_up}/labels", task="translation", options=options)
+    with pytest.raises(
+        UserError, match=r"in 'translations' .*choose a data set of pairs"
+    ) as caught:
+        load_dataset(f"{made_up}/many", task="translation", options=options)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_keeps_it_from_being_prepared_is_one_line(made_up, cache, caplog):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from decoding.toy import CLOSE, hypotheses, slow_beam
+from decoding.toy import CLOSE, hypotheses, penalty, slow_beam
 from flax import nnx
 from support.transformers import DIM, HEADS, SIZE, compiled, jiggle, make_transformer
 
@@ -169,6 +169,14 @@ def test_a_beam_of_one_is_greedy_and_more_beams_find_no_worse():
     best = shared(beam_size=4, num_best=4)
     np.testing.assert_array_equal(best.tokens[:, :1], wide.tokens)
     assert np.all(np.diff(best.scores[:3], axis=1) <= 0)
+
+
+def test_a_greedy_score_is_divided_by_the_penalty_too():
+    plain, divided = shared(), shared(length_penalty=0.6)
+    np.testing.assert_array_equal(plain.tokens, divided.tokens)
+    penalties = np.vectorize(penalty)(plain.lengths[:3], 0.6)
+    np.testing.assert_allclose(divided.scores[:3], plain.scores[:3] / penalties, rtol=1e-6)
+    assert np.all(penalties > 1)
 
 
 def test_a_row_without_a_source_gets_no_token_and_neighbours_do_not_matter():

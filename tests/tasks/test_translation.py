@@ -10,6 +10,8 @@ import pytest
 from flax import nnx
 from support.pairs import pairs, pairs_config
 
+from attention.assembly import make_sequence_to_sequence
+from attention.configuration import load_config
 from attention.data.dataset import Dataset, Direction
 from attention.data.encoded import EncodedSplit
 from attention.data.tokenizers.special import EOS, PAD
@@ -113,6 +115,20 @@ def test_a_search_or_scores_that_cannot_be_are_refused_with_the_model(
     task = Task(pairs_config(tmp_path, data__tokenizer="words", **overrides), task.tokenizers)
     with pytest.raises(UserError, match=message):
         nnx.eval_shape(lambda: task.make_model(nnx.Rngs(0)))
+
+
+@pytest.mark.parametrize("cross", ["additive", "location_sensitive"])
+def test_a_recurrent_model_drops_no_weights_of_attention(cross):
+    config = load_config(
+        f"configs/translation.py:size=tiny,model=recurrent,cross={cross}",
+        {"model.dropout_rate": 0.4},
+    )
+    sizes = {"source_size": 9, "target_size": 9, "end_id": EOS}
+    model: Any = nnx.eval_shape(
+        lambda: make_sequence_to_sequence(config, **sizes, rngs=nnx.Rngs(0))
+    )
+    assert model.decoder.attention.dropout.rate is None
+    assert model.decoder.dropout.rate is not None
 
 
 def test_a_reference_is_one_line_whatever_the_text_holds(task):

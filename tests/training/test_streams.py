@@ -11,6 +11,7 @@ from support import pairs_task
 from support.checkpoints import run_python
 from support.runs import losses, metrics_rows, saved_arrays
 
+from attention.data import epochs
 from attention.data.plan import PlannedBatch
 from attention.data.streams import POSITIONS_PER_SLOT
 from attention.errors import Interrupted, UserError
@@ -106,6 +107,25 @@ def sampled(config):
     with config.unlocked():
         config.data.subword_regularisation = 0.1
     return config
+
+
+def test_what_is_cut_in_a_later_epoch_alone_is_counted(caplog):
+    """A text is drawn in more pieces in one epoch than in another."""
+    config = sampled(pairs_task.config())
+    with config.unlocked():
+        config.data.max_length = 4
+    fits = {"source": [3] * 4, "target": [4] * 3, "label": 0, "file": "made_up", "line": 1}
+    encoded = experiment.encode_for_training(
+        pairs_task.Task(config), pairs_task.split([fits] * 9), config
+    )
+    caplog.clear()
+    longer = int((epochs.samples(9, config.seed, 1, experiment.SAMPLES) % 2).sum())
+    assert 0 < longer < 9
+    encoded.item_lengths(1)
+    assert caplog.messages == [
+        f"epoch 2: {longer} of 9 examples have, as they are drawn now, more tokens than "
+        "data.max_length=4: each is truncated"
+    ]
 
 
 def test_padding_and_tokens_are_of_all_streams_of_tokens(tmp_path):

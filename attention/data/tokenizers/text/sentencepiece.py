@@ -236,6 +236,6 @@ def _explain(error: RuntimeError, vocab_size: int) -> str:
         return (
             f"data.vocab_size={vocab_size} is too small: the {int(needed[1]) - NUM_SPECIAL:,} "
             f"characters of the training texts and {NUM_SPECIAL} special ids need at least "
-            f"{int(needed[1])}; raise it, or lower the character coverage"
+            f"{int(needed[1])}; raise it, or set data.tokenizer=bytes"
         )
     return f"SentencePiece cannot be trained with data.vocab_size={vocab_size}: {message[:200]}"
