@@ -1,6 +1,7 @@
 """Nine variants as translators, with equal budgets: a study.
 
     python sweep.py --config=configs/studies/translation_variants.py --workdir=sweeps/translation
+    python sweep.py … --trials=27    # with the first learning rate alone
     python compare.py sweeps/translation --out=reports/translation
     python train.py --config=configs/studies/translation_variants.py:variant=rnn --workdir=runs/rnn
 
@@ -26,7 +27,7 @@ VARIANTS = (
     *("scaled_dot", "additive", "cosine", "sigmoid", "sparsemax", "gated"),
     *("sliding_window", "rnn", "cnn"),
 )
-LEARNING_RATES = (2e-3, 5e-3)
+LEARNING_RATES = (5e-3, 2e-3)
 PLACES = ("attention", "decoder_attention", "cross_attention")
 
 
@@ -50,7 +51,7 @@ def get_config(arg: str = "") -> ConfigDict:
 
 
 def sweep() -> list[Point]:
-    """Returns each variant with each learning rate and seed; those of one share its program."""
+    """Returns each variant with each seed, first all with one learning rate."""
     from configs.studies import parts
 
-    return parts.each_variant(VARIANTS, LEARNING_RATES)
+    return [point for rate in LEARNING_RATES for point in parts.each_variant(VARIANTS, (rate,))]
