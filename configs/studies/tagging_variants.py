@@ -4,7 +4,7 @@
     python compare.py sweeps/tagging --out=reports/tagging
     python train.py --config=configs/studies/tagging_variants.py:variant=l2,seed=1 --workdir=runs/l2
 
-Two layers of width 64 on the Turkish treebank for six epochs. Each variant gets the same steps, the
+Two layers of width 64 on the Turkish treebank for six epochs. Each variant gets the same data, the
 same dropout, and the same three learning rates with three seeds each, of which compare.py takes the
 best by dev. Parameters are equal within 1 % of the encoder's: where a mechanism has more or fewer
 than four projections, the MLP is narrower or wider. A window and the like hide something of a
