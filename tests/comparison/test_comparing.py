@@ -330,6 +330,14 @@ def test_unfinished_runs_count_by_dev_when_asked(tmp_path):
     assert (row.mean, row.split) == (0.7, "dev")
 
 
+def test_unfinished_runs_on_test_are_refused(tmp_path):
+    write_run(tmp_path / "a", test=0.9, dev=0.7)
+    with pytest.raises(UserError, match=r"--include_running.*--split=test.*drop one"):
+        compare([str(tmp_path)], Options(include_running=True, split="test"))
+    (row,) = rows_of(tmp_path, include_running=True, split="dev").values()
+    assert (row.mean, row.split) == (0.7, "dev")
+
+
 def test_without_a_test_split_dev_is_compared(tmp_path):
     write_run(tmp_path / "a", test=None, dev=0.7)
     assert [(row.mean, row.split) for row in rows_of(tmp_path).values()] == [(0.7, "dev")]
