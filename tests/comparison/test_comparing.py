@@ -44,6 +44,14 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
     assert len(row.workdirs) == 3 and row.num_params == 1000
 
 
+@pytest.mark.parametrize(("known", "expected"), [((7, None, 9), 8), ((None, None, None), None)])
+def test_memory_is_that_of_the_runs_that_know_it(tmp_path, known, expected):
+    for seed, memory in enumerate(known):
+        write_run(tmp_path / str(seed), seed=seed, result={"peak_memory_bytes": memory})
+    (row,) = rows_of(tmp_path).values()
+    assert row.peak_memory_bytes == expected and row.n_seeds == 3
+
+
 def test_one_seed_has_no_spread_no_interval_and_no_p(tmp_path):
     write_tagging_run(tmp_path / "a", [[1, 0]] * 20)
     write_tagging_run(tmp_path / "b", [[1, 1]] * 20, variant="cnn")
