@@ -98,8 +98,14 @@ def compare(arguments: Sequence[str], options: Options) -> Comparison:
     """Compares the runs in the given folders.
 
     Raises:
-      UserError: what is named is not there, no run is complete, or data would be mixed.
+      UserError: what is named is not there, no run is complete, data would be mixed, or flags
+        exclude each other.
     """
+    if options.include_running and options.split == "test":
+        raise UserError(
+            "--include_running takes unfinished runs, which have dev scores alone, so --split=test "
+            "cannot be had with it: drop one of the two"
+        )
     runs = find_runs(arguments)
     also_averaged = sum(bool(run.result.get("average")) for run in runs)
     if options.checkpoint == "average":

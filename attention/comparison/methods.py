@@ -74,7 +74,12 @@ def lines(comparison: Comparison) -> list[str]:
         "Costs. Means over the runs of a row, of times, speeds and memory their medians: one run "
         "that had to wait counts no more than others. Times hold for the machine and what else it "
         "was doing. FLOPs are those of all training steps, counted in the step's program: forward, "
-        "backward with what it computes again, and the update; attention and padding are in them."
+        "backward with what it computes again, and the update; attention and padding are in them. "
+        "Memory is the most in use during a run, of the fullest device where devices keep count, "
+        "else of the whole process with what it held before (data, programs, what earlier trials "
+        "left). A run that stayed below what its process had used before has none, where that "
+        "cannot be told apart. Compilation is the most of any trial; with programs in the cache on "
+        "disk it is short, so it compares mechanisms only where the cache was empty for all."
     )
     if any(row.runs_at_once != "1" for row in rows):
         found.append(

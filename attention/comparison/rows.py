@@ -33,7 +33,8 @@ class Row:
     """One variant in one setting: the names of the fields are those of table.json.
 
     Scores are those of the metric on the split; costs are means over the runs, those of MEASURED
-    medians, and the time of compilation is the most of any trial. `p_value` and the
+    medians, of memory over the runs that know it, and the time of compilation is the most of any
+    trial. `p_value` and the
     fields after `baseline` are filled in by `attention.comparison.testing`.
     """
 
@@ -219,6 +220,7 @@ def _row(group: Group, best: Setting, n_settings: int, metric: str, split: str) 
     interval, student = bootstrap_seeds(values), t_interval(values)
     own = tuple(item for item in group.shown if item not in group.panel)
     measured: dict[str, Any] = {name: median_of(runs, name) for name in MEASURED}
+    measured["peak_memory_bytes"] = _memory(runs)
     budget = budgets.shared(run.budget for run in runs)
     return Row(
         task=group.block.task,
@@ -277,6 +279,13 @@ def mean_of(runs: Sequence[Run], key: str) -> float | None:
 def median_of(runs: Sequence[Run], key: str) -> float | None:
     """Likewise the median: a run that had to wait counts no more than others."""
     return _over(runs, key, np.median)
+
+
+def _memory(runs: Sequence[Run]) -> float | None:
+    """The median of the runs that know theirs: of those that one process made after each other on
+    a GPU, it may be the first alone."""
+    known = [run for run in runs if run.result.get("peak_memory_bytes") is not None]
+    return median_of(known, "peak_memory_bytes") if known else None
 
 
 def _over(runs: Sequence[Run], key: str, average: Callable[..., Any]) -> float | None:

@@ -82,13 +82,15 @@ def solve_budget(
 
     Args:
       workdir: the sweep directory.
-      numbers: the points that are to run; others are not solved. None: all.
+      numbers: the points that are to run; others are not solved, unless it is by measuring.
+        None: all.
       workers: how many the sweep will have: what is measured is measured as one of them.
       storage: the database, if the sweep has one.
       keep: whether to write down what is solved; False: nothing is made.
 
     Raises:
-      UserError: the reference is refused, or the folder holds another sweep.
+      UserError: the reference is refused, the folder holds another sweep, or something would have
+        to be measured on another machine than the rest.
       Failure: solving ended with a crash.
     """
     if sweep.budget is None:
@@ -123,6 +125,8 @@ def _completed(
     unknown = {identity(each): each for each in points if identity(each) not in known}
     if not unknown:
         return book, {}
+    if sweep.budget.kind == "time":  # all on one machine: the next command may be on another
+        unknown = {identity(each): each for each in sweep.points if identity(each) not in known}
     if len(unknown) > 1 or book.reference is None:
         log.info("solving %s for budget=%s", sweep.budget.solve, sweep.budget.kind)
     request = {
@@ -132,6 +136,7 @@ def _completed(
         "points": list(unknown.values()),
         "reference": book.reference and book.reference._asdict(),
         "solved": [each._asdict() for each in book.solved],
+        "measured_on": book.measured_on,
     }
     needs = _needs_devices(sweep, sweep.budget)
     found = ask_another(request, workers=max(1, workers)) if needs else answer(request)
@@ -141,7 +146,8 @@ def _completed(
             errors[name] = each["error"]
         else:
             entries.append((point, Solved(**each)))
-    return Book(Amount(**found["reference"]), found["measured_on"], entries), errors
+    measured_on = book.measured_on or found["measured_on"]
+    return Book(Amount(**found["reference"]), measured_on, entries), errors
 
 
 def _needs_devices(sweep: Sweep, budget: Budget) -> bool:

@@ -30,6 +30,10 @@ _START = (
 )
 
 
+class OtherMachine(UserError):
+    """Something would have to be measured on another machine than what it is compared with."""
+
+
 def ask_another(request: dict[str, Any], *, workers: int) -> dict[str, Any]:
     """Returns `answer(request)` of a new process.
 
@@ -77,12 +81,13 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
     Args:
       request: spec, flags, budget (its fields), points, and what is known from before: reference
-        and solved (fields of `Amount`, and of a `Solved` each).
+        and solved (fields of `Amount`, and of a `Solved` each), measured_on.
 
     Returns `reference` and `points`, for each the fields of `Solved`, or `error`; `measured_on`.
 
     Raises:
       UserError: the reference is refused.
+      OtherMachine: seconds are asked for, and others were measured elsewhere.
     """
     flags = tuple((key, value) for key, value in request["flags"])
     sweep = Sweep(request["spec"], flags, budget=Budget(**request["budget"]))
@@ -95,6 +100,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             from attention.training.costs import Costs  # JAX: where something is counted
 
             if not made:
+                _check_same_machine(request)
                 made.append(Costs(folder))
             return made[0]
 
@@ -111,8 +117,24 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _check_same_machine(request: dict[str, Any]) -> None:
+    before = request["measured_on"]
+    if before is None:  # nothing is measured, or nothing yet
+        return
+    from attention.training.costs import where_measured
+
+    if (here := where_measured()) != before:
+        raise OtherMachine(
+            f"budget=time was measured on {before}, this is {here}, and some points are not "
+            "measured yet: start the same command there once, or name another --workdir to "
+            "measure all of them here"
+        )
+
+
 def _solved(solver: Solver, point: dict[str, Any]) -> dict[str, Any]:
     try:
         return solver.solve(point)._asdict()
+    except OtherMachine:
+        raise
     except UserError as error:
         return {"error": str(error)}

@@ -11,6 +11,15 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _LARGEST = 2**31 - 1
 
 
+def give_back_freed_memory() -> None:
+    """Gives memory that was kept back to the system; what is allocated next is mapped anew."""
+    if not sys.platform.startswith("linux"):
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):  # of the GNU C library
+        library.malloc_trim(0)
+
+
 def keep_freed_memory() -> bool:
     """Tells glibc not to give freed memory back to the system; returns whether it was told.
 

@@ -21,6 +21,7 @@ from attention.training.evaluate import Evaluation
 from attention.training.experiment import Experiment, prepare
 from attention.training.final_scores import FinalScores
 from attention.training.interrupt import interruptible
+from attention.training.memory import PeakMemory
 from attention.training.metrics_log import MetricsLog
 from attention.training.peak import peak_flops
 from attention.training.profiled_steps import Steps, check_steps
@@ -48,6 +49,7 @@ def train(
     parallel: Any = None,
     interrupt: Any = None,
     interrupt_at_the_end: Any = None,
+    memory: PeakMemory | None = None,
     profile: Steps | None = None,
 ) -> dict[str, Any]:
     """Trains a config in a run directory, or goes on where it stopped.
@@ -60,6 +62,7 @@ def train(
       parallel: how its steps are wrapped; None = as the config says.
       interrupt: its `requested` says that the run is to stop; None = Ctrl-C and SIGTERM.
       interrupt_at_the_end: the same after its last step; None = no other.
+      memory: what it shares with runs that train at once; None = its own.
       profile: the steps to write a trace of.
 
     Returns the content of `result.json`. Raises `UserError` for wrong input (also a directory that
@@ -81,7 +84,8 @@ def train(
             return result
         # Only from here on is there something to save before a signal ends the run.
         with contextlib.nullcontext(interrupt) if interrupt else interruptible() as asked:
-            trainer = Trainer(experiment, asked, interrupt_at_the_end, prune=prune, profile=profile)
+            options = {"prune": prune, "memory": memory or PeakMemory(), "profile": profile}
+            trainer = Trainer(experiment, asked, interrupt_at_the_end, **options)
             with contextlib.closing(trainer):
                 return trainer.train()
 
@@ -95,6 +99,7 @@ class Trainer:
         interrupt: Any,
         interrupt_at_the_end: Any = None,
         *,
+        memory: PeakMemory,
         prune: Pruner | None = None,
         profile: Steps | None = None,
     ) -> None:
@@ -123,6 +128,8 @@ class Trainer:
             for what in ("log", "eval", "checkpoint")
         }
         peak_flops(config.dtype)  # measured now, while nothing is saved in the background
+        self._memory = memory
+        memory.begin()  # not before: of runs that share their data one alone has prepared it
         folder = experiment.run.path / "profile"
         self._profile = Profile(profile, folder, self._compile_seconds, self._finish_steps)
         self._restore(profile)
@@ -152,7 +159,7 @@ class Trainer:
             past.get("clock"),
             idle_seconds=lambda: self._train_step.idle_seconds,
         )
-        self.record = Record(x, self._clock)
+        self.record = Record(x, self._clock, self._memory)
         self._log = MetricsLog(
             x.run, total_steps=x.total_steps, resume_step=self.step, tracked=tracked
         )

@@ -1,12 +1,9 @@
-"""What this machine can do, and how much of it a training step is: FLOP/s and memory."""
+"""What this machine can do, and how much of it a training step is: FLOP/s."""
 
 from __future__ import annotations
 
 import functools
-import resource
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -65,25 +62,6 @@ def model_flops(matmul_params: int, tokens: float) -> float:
     or a value again is left out: `flops.count` has all of it.
     """
     return 6 * matmul_params * tokens
-
-
-def peak_memory_bytes() -> int:
-    """Returns the most bytes used so far: on the fullest of this process's devices where devices
-    keep count (GPU, TPU), else by the whole process (CPU: its largest resident size)."""
-    statistics = [device.memory_stats() or {} for device in jax.local_devices()]
-    counted = [one["peak_bytes_in_use"] for one in statistics if "peak_bytes_in_use" in one]
-    return max(counted) if counted else _peak_resident_bytes()
-
-
-def _peak_resident_bytes() -> int:
-    # Linux: ru_maxrss would include the size of the process that started this one.
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _name(path: tuple[Any, ...]) -> str:

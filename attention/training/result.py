@@ -16,12 +16,8 @@ from attention.data.streams import token_streams
 from attention.training.clock import Clock
 from attention.training.evaluate import Evaluation, Evaluator
 from attention.training.experiment import Experiment, hash_of
-from attention.training.peak import (
-    matmul_parameters,
-    model_flops,
-    peak_flops,
-    peak_memory_bytes,
-)
+from attention.training.memory import PeakMemory
+from attention.training.peak import matmul_parameters, model_flops, peak_flops
 from attention.training.run_directory import RunDirectory
 from attention.training.state import count_parameters
 
@@ -41,9 +37,10 @@ class Record:
     metrics.jsonl is the memory: what it says of earlier evaluations holds after a resume.
     """
 
-    def __init__(self, experiment: Experiment, clock: Clock) -> None:
+    def __init__(self, experiment: Experiment, clock: Clock, memory: PeakMemory) -> None:
         self._x = experiment
         self._clock = clock
+        self._memory = memory
         self._evaluated: dict[int, dict[str, float]] = {}
         for row in experiment.run.eval_rows():
             self._note(row["step"], _without_prefix(row, "eval/"))
@@ -82,10 +79,11 @@ class Record:
 
     def speed(self, rates: dict[str, float]) -> dict[str, float]:
         """A log line's rates with the numbers that follow from them."""
+        memory = self._memory.bytes
         return {
             **rates,
             "time/model_flop_utilization": self._utilization(rates["time/tokens_per_second"]),
-            "time/peak_memory_bytes": peak_memory_bytes(),
+            **({} if memory is None else {"time/peak_memory_bytes": memory}),
         }
 
     def _utilization(self, tokens_per_second: float) -> float:
@@ -136,7 +134,7 @@ class Record:
             "tokens_per_second": clock.tokens / seconds,
             "input_wait_fraction": clock.wait_seconds / seconds,
             "padding_fraction": 1.0 - clock.tokens / max(clock.positions, 1),
-            "peak_memory_bytes": peak_memory_bytes(),
+            "peak_memory_bytes": self._memory.bytes,
             "model_flop_utilization": self._utilization(clock.tokens / seconds),
             "device_kind": jax.devices()[0].device_kind,
             "num_devices": jax.device_count(),

@@ -16,6 +16,7 @@ from attention.training import tracking
 from attention.training.checkpoint import Checkpoints
 from attention.training.interrupt import interruptible
 from attention.training.loop import Pruner, train
+from attention.training.memory import PeakMemory
 from attention.training.parallel import Jit
 from attention.training.peak import peak_flops
 from attention.training.run_directory import RunDirectory
@@ -61,7 +62,7 @@ def train_together(
     shared = shared or Shared()
     shared.begin(configuration.program_of(configuration.choose_implementation(configs[0])))
     pruners = prune or [None] * len(configs)
-    base = shared.get("parallel", Jit)
+    base, memory = shared.get("parallel", Jit), PeakMemory()
     with interruptible() as interrupt, ThreadPoolExecutor(len(configs)) as pool:
         together = Together(base, len(configs), shared, interrupt)
 
@@ -69,6 +70,7 @@ def train_together(
             threading.current_thread().name = workdir
             try:
                 options = {"shared": shared, "parallel": member, "interrupt": together}
+                options["memory"] = memory
                 options["interrupt_at_the_end"] = interrupt
                 return Outcome(train(config, workdir, prune=pruner, **options), None)
             except Exception as error:

@@ -7,6 +7,8 @@ Definitions with their reasons: docs/visualize.md.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from jaxtyping import Bool, Float
 
 
 class Measures(NamedTuple):
-    """Numbers of one head in one example; NaN where one means nothing.
+    """Numbers of one head; NaN where one means nothing.
 
     Attributes:
         entropy: −Σ p log p in nats.
@@ -38,13 +40,49 @@ class Measures(NamedTuple):
     total: float
 
 
-def measures(
+@dataclasses.dataclass(frozen=True)
+class Sums:
+    """Sums over queries with how many these are, so that those of several examples add up.
+
+    Attributes:
+        numbers: of each number that is a mean over queries, the sum and the count of each head.
+        alike: the same of 1 − JSD/log 2, over the queries that have weight in both of two heads.
+    """
+
+    numbers: Mapping[str, Float[np.ndarray, "2 n"]]
+    alike: Float[np.ndarray, "2 n others"]
+
+    def __add__(self, other: Sums) -> Sums:
+        numbers = {name: each + other.numbers[name] for name, each in self.numbers.items()}
+        return Sums(numbers, self.alike + other.alike)
+
+    def only(self, head: int) -> Sums:
+        """Returns those of one head."""
+        one = slice(head, head + 1)
+        return Sums({name: each[:, one] for name, each in self.numbers.items()}, self.alike[:, one])
+
+    def means(self) -> list[Measures]:
+        """Returns the numbers of each head."""
+        columns = {name: _divided(*each) for name, each in self.numbers.items()}
+        alike = _divided(*self.alike)
+        known = ~np.isnan(alike)
+        others = np.sum(np.where(known, alike, 0.0), axis=1)
+        columns["agreement"] = _divided(others, np.sum(known, axis=1))
+        columns["effective_keys"] = np.exp(columns["entropy"])
+        heads = range(len(alike))
+        return [
+            Measures(**{name: float(each[head]) for name, each in columns.items()})
+            for head in heads
+        ]
+
+
+def sums_of(
     values: Float[np.ndarray, "n t s"],
     *,
     punctuation: Bool[np.ndarray, " s"],
     ordered: bool = True,
-) -> list[Measures]:
-    """Returns the numbers of each head.
+) -> Sums:
+    """Returns the sums of one example.
 
     Args:
         values: weights, or norms.
@@ -54,6 +92,7 @@ def measures(
     """
     shares, seen = shares_of(values)
     distance, nearest = _from_diagonal(*values.shape[1:])
+    # All of them 0 in rows without weight.
     columns: dict[str, np.ndarray] = {
         "entropy": -np.sum(shares * np.log(np.where(shares > 0.0, shares, 1.0)), axis=2),
         "distance": np.sum(shares * distance, axis=2),
@@ -61,23 +100,13 @@ def measures(
         "first": shares[:, :, 0],
         "punctuation": np.sum(shares * punctuation, axis=2),
     }
-    agreement = head_agreement(values)
-    total = np.asarray(np.sum(values, axis=2, dtype=np.float64))
-    found = []
-    for head in range(len(values)):
-        means = {name: _mean(column[head][seen[head]]) for name, column in columns.items()}
-        if not ordered:
-            means["distance"] = means["diagonal"] = float("nan")
-        effective = float(np.exp(means["entropy"]))
-        found.append(
-            Measures(
-                **means,
-                effective_keys=effective,
-                agreement=float(agreement[head]),
-                total=_mean(total[head]),
-            )
-        )
-    return found
+    counts = np.sum(seen, axis=1)
+    numbers = {name: np.stack([np.sum(each, axis=1), counts]) for name, each in columns.items()}
+    if not ordered:
+        numbers["distance"] = numbers["diagonal"] = np.zeros((2, len(values)))
+    total = np.sum(values, axis=(1, 2), dtype=np.float64)
+    numbers["total"] = np.stack([total, np.full(len(values), values.shape[1])])
+    return Sums(numbers, _alike(shares, seen))
 
 
 def shares_of(
@@ -89,20 +118,23 @@ def shares_of(
     return sizes / np.where(total > 0.0, total, 1.0), total[:, :, 0] > 0.0
 
 
-def head_agreement(values: Float[np.ndarray, "n t s"]) -> Float[np.ndarray, " n"]:
-    """Returns how alike each head's rows are to those of the others; NaN for a single head.
+def _alike(
+    shares: Float[np.ndarray, "n t s"], seen: Bool[np.ndarray, "n t"]
+) -> Float[np.ndarray, "2 n n"]:
+    """Returns how alike the rows of each two heads are, summed and counted; none of a head and
+    itself.
 
     Jensen–Shannon divergence: Lin (1991), IEEE Transactions on Information Theory 37(1).
     """
-    shares, seen = shares_of(values)
-    heads = len(values)
-    alike = np.full((heads, heads), np.nan)
+    heads = len(shares)
+    found = np.zeros((2, heads, heads))
     for one in range(heads):
         for other in range(one):
             rows = seen[one] & seen[other]
             divergence = _jensen_shannon(shares[one][rows], shares[other][rows])
-            alike[one, other] = alike[other, one] = _mean(1.0 - divergence / np.log(2.0))
-    return np.array([_mean(row[~np.isnan(row)]) for row in alike])
+            of_both = np.sum(1.0 - divergence / np.log(2.0)), np.sum(rows)
+            found[:, one, other] = found[:, other, one] = of_both
+    return found
 
 
 def _jensen_shannon(
@@ -129,5 +161,5 @@ def _from_diagonal(t: int, s: int) -> tuple[np.ndarray, np.ndarray]:
     return distance, np.arange(s)[None, :] == np.argmin(distance, axis=1)[:, None]
 
 
-def _mean(values: np.ndarray) -> float:
-    return float(np.mean(values)) if values.size else float("nan")
+def _divided(total: np.ndarray, number: np.ndarray) -> np.ndarray:
+    return np.where(number > 0, total / np.where(number > 0, number, 1), np.nan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ from jaxtyping import Float
 from attention.visualization.capture import Captured, Layer
 from attention.visualization.inputs import Inputs, Sequences
 from attention.visualization.maps import Found
-from attention.visualization.measures import Measures, measures
+from attention.visualization.measures import Measures, Sums, sums_of
 from attention.visualization.surfaces import is_punctuation
 
 # What the tokens of a sequence are, as the axes of a picture say.
@@ -31,14 +33,19 @@ class Shown(NamedTuple):
         found: which, and of what kind.
         values: of each head.
         rows, columns: names of queries and keys.
-        heads: the numbers of each head.
+        sums: what the numbers of its heads are made of.
     """
 
     found: Found
     values: Float[np.ndarray, "n t s"]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    heads: tuple[Measures, ...]
+    sums: Sums
+
+    @property
+    def heads(self) -> tuple[Measures, ...]:
+        """Returns the numbers of each head."""
+        return tuple(self.sums.means())
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -54,7 +61,7 @@ class Shown(NamedTuple):
 
     def only(self, head: int) -> Shown:
         """Returns the map of one head."""
-        return self._replace(values=self.values[head : head + 1], heads=(self.heads[head],))
+        return self._replace(values=self.values[head : head + 1], sums=self.sums.only(head))
 
 
 class Example(NamedTuple):
@@ -93,29 +100,17 @@ def _shown(layer: Layer, sequences: Sequences) -> Shown:
         columns = (*columns, "</s>")  # a pointer alone has a key of its own for the end
     punctuation = np.array([is_punctuation(name) for name in columns], bool)
     ordered = place.queries != "text"
-    numbers = measures(layer.values, punctuation=punctuation, ordered=ordered)
-    return Shown(layer.found, layer.values, rows, columns, tuple(numbers))
+    sums = sums_of(layer.values, punctuation=punctuation, ordered=ordered)
+    return Shown(layer.found, layer.values, rows, columns, sums)
 
 
 def mean_over_examples(examples: Sequence[Example]) -> dict[str, list[Measures]]:
     """Returns, by place, each head's numbers over all queries of all examples.
 
-    A query counts once wherever it stands; numbers that mean nothing in an example are left out.
+    A query counts once wherever it stands, and where it has no weight only in the total.
     """
-    collected: dict[str, list[tuple[int, tuple[Measures, ...]]]] = {}
+    collected: dict[str, list[Sums]] = {}
     for example in examples:
         for shown in example.maps:
-            collected.setdefault(shown.found.place.name, []).append((len(shown.rows), shown.heads))
-    return {name: _weighted(entries) for name, entries in collected.items()}
-
-
-def _weighted(entries: list[tuple[int, tuple[Measures, ...]]]) -> list[Measures]:
-    sizes = np.array([size for size, _ in entries], np.float64)[:, None, None]
-    table = np.array([heads for _, heads in entries], np.float64)  # [examples heads numbers]
-    known = ~np.isnan(table)
-    weight = np.sum(sizes * known, axis=0)
-    total = np.sum(sizes * np.where(known, table, 0.0), axis=0)
-    means = np.where(weight > 0.0, total / np.where(weight > 0.0, weight, 1.0), np.nan)
-    found = [Measures(*map(float, row)) for row in means]
-    # The number of keys follows from the mean entropy, as it does in one example.
-    return [one._replace(effective_keys=float(np.exp(one.entropy))) for one in found]
+            collected.setdefault(shown.found.place.name, []).append(shown.sums)
+    return {name: functools.reduce(operator.add, sums).means() for name, sums in collected.items()}

@@ -44,6 +44,14 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path):
     assert len(row.workdirs) == 3 and row.num_params == 1000
 
 
+@pytest.mark.parametrize(("known", "expected"), [((7, None, 9), 8), ((None, None, None), None)])
+def test_memory_is_that_of_the_runs_that_know_it(tmp_path, known, expected):
+    for seed, memory in enumerate(known):
+        write_run(tmp_path / str(seed), seed=seed, result={"peak_memory_bytes": memory})
+    (row,) = rows_of(tmp_path).values()
+    assert row.peak_memory_bytes == expected and row.n_seeds == 3
+
+
 def test_one_seed_has_no_spread_no_interval_and_no_p(tmp_path):
     write_tagging_run(tmp_path / "a", [[1, 0]] * 20)
     write_tagging_run(tmp_path / "b", [[1, 1]] * 20, variant="cnn")
@@ -327,6 +335,14 @@ def test_unfinished_runs_count_by_dev_when_asked(tmp_path):
     with pytest.raises(UserError, match=r"none of 1 runs can be compared.*--include_running"):
         compare([str(tmp_path)], Options())
     (row,) = rows_of(tmp_path, include_running=True).values()
+    assert (row.mean, row.split) == (0.7, "dev")
+
+
+def test_unfinished_runs_on_test_are_refused(tmp_path):
+    write_run(tmp_path / "a", test=0.9, dev=0.7)
+    with pytest.raises(UserError, match=r"--include_running.*--split=test.*drop one"):
+        compare([str(tmp_path)], Options(include_running=True, split="test"))
+    (row,) = rows_of(tmp_path, include_running=True, split="dev").values()
     assert (row.mean, row.split) == (0.7, "dev")
 
 

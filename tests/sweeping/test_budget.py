@@ -241,6 +241,49 @@ def test_time_is_measured_once_and_written_down(
     assert [len(each["points"]) for each in written["solved"]] == [4] * 9
 
 
+SPEEDS = "budgeted(grid({'model.slowness': (1., 2., 4.)}), budget='time')"
+
+
+@pytest.mark.fast
+def test_all_points_are_timed_on_the_machine_that_measures_first(
+    tmp_path: Path, costs: FakeCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jobs of an array run on nodes of other speeds."""
+    spec, flags = write(tmp_path, SPEEDS), [("train_steps", "400")]
+    found = budget.solve_budget(read_sweep(spec, flags), tmp_path / "s", numbers=[0])
+    assert solved(found) == [400, 200, 100] and costs.asked["seconds"] == 3
+    monkeypatch.setattr(training_costs, "where_measured", lambda: "a slow machine")
+    monkeypatch.setattr(costs, "seconds_per_step", lambda config: pytest.fail("measured again"))
+    again = budget.solve_budget(read_sweep(spec, flags), tmp_path / "s", numbers=[2])
+    assert again == found
+    written = json.loads((tmp_path / "s" / "budget.json").read_text())
+    assert written["measured_on"] == "this machine"
+
+
+@pytest.mark.fast
+def test_what_is_not_measured_yet_is_refused_on_another_machine(
+    tmp_path: Path, costs: FakeCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, flags = write(tmp_path, SPEEDS), [("train_steps", "400")]
+    budget.solve_budget(read_sweep(spec, flags), tmp_path / "s")
+    before = (tmp_path / "s" / "budget.json").read_text()
+    monkeypatch.setattr(training_costs, "where_measured", lambda: "a slow machine")
+    more = read_sweep(write(tmp_path, SPEEDS.replace("4.)", "4., 8.)")), flags)
+    told = r"measured on this machine, this is a slow machine.*another --workdir"
+    with pytest.raises(UserError, match=told) as refusal:
+        budget.solve_budget(more, tmp_path / "s")
+    assert "\n" not in str(refusal.value)
+    assert (tmp_path / "s" / "budget.json").read_text() == before
+    chosen = budget.solve_budget(more, tmp_path / "s", numbers=[1])  # which is there
+    assert solved(chosen) == [400, 200, 100, None]
+    # Seeds need no time of their own, and a config that is refused none at all.
+    seeds = SPEEDS.replace("4.)", "4.), 'arg.seed': (0, 1, 'x')")
+    found = budget.solve_budget(read_sweep(write(tmp_path, seeds), flags), tmp_path / "s")
+    assert solved(found) == [400, 400, None, 200, 200, None, 100, 100, None]
+    written = json.loads((tmp_path / "s" / "budget.json").read_text())
+    assert written["measured_on"] == "this machine"
+
+
 @pytest.mark.fast
 def test_commands_at_once_measure_once(tmp_path: Path, costs: FakeCosts) -> None:
     spec = write(tmp_path, "budgeted(grid({'model.slowness': (1., 2., 30.)}), budget='time')")

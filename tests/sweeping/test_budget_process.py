@@ -26,6 +26,7 @@ def test_variants_get_the_parameters_of_the_reference(tmp_path: Path) -> None:
         "points": [{"arg": f"variant={name},seed={i}"} for i, name in enumerate(names)],
         "reference": None,
         "solved": [],
+        "measured_on": None,
     }
     found = answer(json.loads(json.dumps(request)))
     first, rnn, gated, last = found["points"]
@@ -52,6 +53,7 @@ def test_another_process_counts_and_a_wrong_reference_is_told(tmp_path: Path) ->
         "points": [{"arg": "variant=rnn"}, {"model.num_heads": 3}],
         "reference": None,
         "solved": [],
+        "measured_on": None,
     }
     found = ask_another(request, workers=2)
     rnn, wrong = found["points"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attention.visualization.maps import JACOBIAN, WEIGHTS, Found
-from attention.visualization.measures import measures
+from attention.visualization.measures import sums_of
 from attention.visualization.places import Place
 from attention.visualization.results import Example, Shown
 
@@ -26,6 +26,6 @@ def example(number: int = 1, *, below_zero: bool = False) -> Example:
     for found, values in zip(PLACES, (weights, weights[:1, :1]), strict=True):
         rows = TOKENS if found.place.queries == "tokens" else ("label good",)
         ordered = found.place.queries == "tokens"
-        heads = measures(values, punctuation=np.zeros(5, bool), ordered=ordered)
-        maps.append(Shown(found, values, rows, TOKENS, tuple(heads)))
+        sums = sums_of(values, punctuation=np.zeros(5, bool), ordered=ordered)
+        maps.append(Shown(found, values, rows, TOKENS, sums))
     return Example(number, 2 * number, "good <b>", {"tokens": TOKENS}, tuple(maps))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from attention.visualization.measures import head_agreement, measures
+from attention.visualization.measures import sums_of
 from attention.visualization.surfaces import is_punctuation
 
 pytestmark = pytest.mark.fast
@@ -17,8 +17,19 @@ NONE = np.zeros(3, bool)
 
 
 def only(values, punctuation=NONE, **given):
-    (found,) = measures(np.array([values], np.float32), punctuation=punctuation, **given)
+    (found,) = sums(values, punctuation=punctuation, **given).means()
     return found
+
+
+def sums(*heads, punctuation=None, **given):
+    values = np.array(heads, np.float64)
+    none = np.zeros(values.shape[2], bool)
+    punctuation = none if punctuation is None else punctuation
+    return sums_of(values, punctuation=punctuation, **given)
+
+
+def head_agreement(*heads):
+    return [each.agreement for each in sums(*heads).means()]
 
 
 def test_even_rows():
@@ -75,9 +86,9 @@ def test_a_text_as_a_whole_has_no_place():
 
 def test_agreement():
     one, other = np.eye(3), np.roll(np.eye(3), 1, axis=1)
-    np.testing.assert_allclose(head_agreement(np.stack([one, one])), [1.0, 1.0])
-    np.testing.assert_allclose(head_agreement(np.stack([one, other])), [0.0, 0.0], atol=1e-12)
-    three = head_agreement(np.stack([one, one, other]))
+    np.testing.assert_allclose(head_agreement(one, one), [1.0, 1.0])
+    np.testing.assert_allclose(head_agreement(one, other), [0.0, 0.0], atol=1e-12)
+    three = head_agreement(one, one, other)
     np.testing.assert_allclose(three, [0.5, 0.5, 0.0], atol=1e-12)
 
 
@@ -85,7 +96,41 @@ def test_agreement_is_scipys():
     values = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 5))
     distances = [jensenshannon(p, q, base=2) for p, q in zip(*values, strict=True)]
     expected = np.mean(1.0 - np.square(distances))
-    np.testing.assert_allclose(head_agreement(values), [expected, expected], rtol=1e-6)
+    np.testing.assert_allclose(head_agreement(*values), [expected, expected], rtol=1e-6)
+
+
+def test_over_examples_each_row_with_weight_counts_once():
+    """One row with weight of ten, on one key, and ten even ones."""
+    nearly_empty = np.zeros((10, 8))
+    nearly_empty[3, 0] = 1.0
+    found = (sums(nearly_empty) + sums(np.full((10, 8), 1 / 8))).means()[0]
+    assert found.entropy == pytest.approx(10 / 11 * math.log(8))  # 1.890, not 1.040
+    assert found.effective_keys == pytest.approx(math.exp(found.entropy))
+    assert found.first == pytest.approx((1 + 10 / 8) / 11)
+    assert found.total == pytest.approx(11 / 20)
+
+
+def test_over_examples_agreement_is_over_rows_with_weight_in_both_heads():
+    one, other = np.eye(4), np.roll(np.eye(4), 1, axis=1)
+    half = one * np.array([[1.0], [0.0], [0.0], [0.0]])
+    # Alike in one row of the first example, in none of the four of the second.
+    both = (sums(one, half) + sums(one, other)).means()
+    assert [each.agreement for each in both] == pytest.approx([1 / 5, 1 / 5])
+    # The third head has no weight in the second example, which says nothing of it.
+    three = (sums(one, one, other) + sums(one, one, np.zeros((4, 4)))).means()
+    assert [each.agreement for each in three] == pytest.approx([1 / 2, 1 / 2, 0.0])
+
+
+def test_no_example_gives_what_means_nothing_a_meaning():
+    empty = sums(np.zeros((3, 3))) + sums(np.zeros((3, 3)))
+    assert all(math.isnan(x) for x in empty.means()[0][:7])
+    text = sums([[0.5, 0.5, 0.0]], ordered=False) + sums([[1.0, 0.0, 0.0]], ordered=False)
+    assert math.isnan(text.means()[0].distance) and text.means()[0].first == 0.75
+
+
+def test_the_sums_of_one_head_keep_its_agreement():
+    three = sums(np.eye(3), np.eye(3), np.roll(np.eye(3), 1, axis=1))
+    assert [three.only(head).means()[0] for head in range(3)] == three.means()
 
 
 def test_punctuation():

@@ -12,6 +12,7 @@ from visualization.made import TOKENS, example
 
 from attention.tools import pictures
 from attention.visualization.colours import DARK, LIGHT
+from attention.visualization.measures import sums_of
 from attention.visualization.page import page
 from attention.visualization.page_script import SCRIPT
 from attention.visualization.results import mean_over_examples
@@ -86,8 +87,9 @@ def test_colours_are_those_of_other_pictures(colours):
 
 def test_a_mean_over_examples_weighs_queries():
     one, other = example(1), example(2)
-    pooled = other.maps[0]._replace(rows=("a",), heads=(other.maps[0].heads[0],) * 2)
-    means = mean_over_examples([one, other._replace(maps=(pooled, other.maps[1]))])
-    expected = (5 * one.maps[0].heads[1].first + other.maps[0].heads[0].first) / 6
+    short = sums_of(other.maps[0].values[:, :1], punctuation=np.zeros(5, bool))
+    short = other.maps[0]._replace(rows=("a",), sums=short)
+    means = mean_over_examples([one, other._replace(maps=(short, other.maps[1]))])
+    expected = (5 * one.maps[0].heads[1].first + short.heads[1].first) / 6
     assert means["encoder-1"][1].first == pytest.approx(expected)
     assert np.isnan(means["pooling"][0].distance)

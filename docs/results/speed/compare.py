@@ -50,13 +50,14 @@ def ours(data: str, dtype: str, extra: list[str]) -> dict:
     rows = [row for row in map(json.loads, lines) if row["step"] > WARMUP]
     seconds = sum(1 / row["time/steps_per_second"] for row in rows)
     tokens = sum(row["time/tokens_per_second"] / row["time/steps_per_second"] for row in rows)
+    memory = result["peak_memory_bytes"]
     utilization = [row["time/model_flop_utilization"] for row in rows]
     return {
         "real_tokens_per_second": tokens / seconds,
         "padding_fraction": statistics.mean(row["train/padding_fraction"] for row in rows),
         "model_flop_utilization": statistics.median(utilization),
         "input_wait_fraction": max(row["time/input_wait_fraction"] for row in rows),
-        "peak_gigabytes": result["peak_memory_bytes"] / 1e9,
+        "peak_gigabytes": memory and memory / 1e9,
         "versions": f"jax {result['versions']['jax']}",
     }
 
