@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attention.errors import UserError
+from attention.training.host_memory import WORKERS
 
 _MEMORY = 0.9  # of a GPU that several workers share
 
@@ -34,7 +35,7 @@ def shares(workers: int, environment: Mapping[str, str] = os.environ) -> list[Sh
     own = [_part(cores, worker, workers) for worker in range(workers)]
     accelerators = _accelerators(workers, environment)
     return [
-        Share(part, {"OMP_NUM_THREADS": str(len(part)), **accelerator})
+        Share(part, {"OMP_NUM_THREADS": str(len(part)), WORKERS: str(workers), **accelerator})
         for part, accelerator in zip(own, accelerators, strict=True)
     ]
 

@@ -111,13 +111,16 @@ class Experiment:
 
     def train_step(self) -> Any:
         """The compiled `(state, batch, hyper) -> (state, metrics)`."""
-        return self.shared.get(
-            ("train step", self.parallel), lambda: self.parallel.train_step(self.pure_step())
-        )
+        if self.parallel is not self.parallel.base:
+            # It leads to the states of a group, and ends with it; the group shares the program.
+            return self.parallel.train_step(self.pure_step())
+        return self.shared.get("train step", lambda: self.parallel.train_step(self.pure_step()))
 
     def predictor(self) -> Predictor:
         """What runs the model on a split."""
-        return self.shared.get("predictor", lambda: Predictor(self.task, self.parts, self.parallel))
+        return self.shared.get(
+            "predictor", lambda: Predictor(self.task, self.parts, self.parallel.base)
+        )
 
     def iterator(self) -> Any:
         """The batches of the run from its first step, read ahead; it can be moved to a step."""

@@ -335,8 +335,12 @@ class Trainer:
         )
 
     def close(self) -> None:
+        """Ends what goes on in the background, and lets go of the state."""
         self._log.close()
         self._checkpoints.close()
+        # Parts of this object point back at it, so it waits for the garbage collector, which does
+        # not see what a device holds; the next run needs the memory now.
+        del self._state
 
 
 def _counts(prefix: str, evaluation: Evaluation) -> dict[str, int]:

@@ -121,6 +121,11 @@ class Jit:
         self.replicated = NamedSharding(self.mesh, PartitionSpec())
         self.by_rows = NamedSharding(self.mesh, PartitionSpec(DATA_AXIS))
 
+    @property
+    def base(self) -> Jit:
+        """What later runs can use too: this, and for one of a group what the group stands on."""
+        return self
+
     def place(self, tree: Any) -> Any:
         """Puts a copy on every device."""
         return jax.device_put(tree, self.replicated)
@@ -179,6 +184,11 @@ class Pmap:
     def __init__(self) -> None:
         self.num_devices = jax.device_count()
         self._num_local = jax.local_device_count()
+
+    @property
+    def base(self) -> Pmap:
+        """What later runs can use too."""
+        return self
 
     def place(self, tree: Any) -> Any:
         """Puts a copy on every device: each leaf gets a leading axis of devices."""

@@ -54,7 +54,6 @@ class Together:
         self._round = 0
         self._complete_at = 0.0  # when the last of a round came
         self._given: dict[int, _Given] = {}  # of this round so far
-        self._last: list[_Given | None] = [None] * size  # of the round before
         self._outcome: _Outcome | BaseException | None = None
 
     def members(self) -> list[Member]:
@@ -95,10 +94,12 @@ class Together:
             return Share(self._outcome.states, index), Metrics(self._outcome.metrics, index)
 
     def leave(self, index: int) -> None:
-        """The others go on without this run."""
+        """The others go on without this run; after the last one nothing of them is kept."""
         with self._met:
             self._present.discard(index)
             self._run_if_complete()
+            if not self._present:
+                self._given, self._hypers, self._outcome = {}, None, None
 
     def _run_if_complete(self) -> None:
         if not self._present or not self._present <= set(self._given):
@@ -117,11 +118,7 @@ class Together:
         known = next(iter(self._given.values()))
         # A run that has ended keeps its place with the batch of another: with its own last one no
         # batch would be common to all, and without packing it may have another shape.
-        members = [
-            self._given.get(index) or (self._last[index] or known)._replace(batch=known.batch)
-            for index in range(self.size)
-        ]
-        self._last = list(members)
+        members = [self._given.get(index, known) for index in range(self.size)]
         if self._hypers is None:
             self._hypers = stack(*[one.hyper for one in members])
         before = self._outcome.states if isinstance(self._outcome, _Outcome) else None
@@ -200,6 +197,7 @@ class Member:
 
     def __init__(self, together: Together, index: int) -> None:
         base = together.base
+        self.base = base
         self._together = together
         self._index = index
         self.across = base.across

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import jax
 
 from attention import configuration
 from attention.training.experiment import Experiment, prepare
+from attention.training.host_memory import host_memory
 from attention.training.mapped import MappedStep, stack
 from attention.training.parallel import Jit
 from attention.training.run_directory import RunDirectory
@@ -123,9 +123,13 @@ def _timed(step: Any, state: Any) -> float:
 
 
 def _fits(x: Experiment, width: int) -> bool:
-    """Whether so many runs fit into memory: what one takes, measured, times their number."""
+    """Whether so many runs fit into free memory: what one takes, measured, times their number."""
+    return width * x.train_step().memory_bytes <= _SHARE_OF_MEMORY * _free_memory()
+
+
+def _free_memory() -> int:
+    """Bytes, of a device where it says so; on a CPU this process's part of the host's."""
     statistics = jax.local_devices()[0].memory_stats() or {}
-    limit = statistics.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-        "SC_PHYS_PAGES"
-    )
-    return width * x.train_step().memory_bytes <= _SHARE_OF_MEMORY * limit
+    if limit := statistics.get("bytes_limit"):
+        return limit - statistics.get("bytes_in_use", 0)
+    return host_memory()

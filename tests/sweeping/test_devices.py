@@ -11,6 +11,7 @@ import pytest
 
 from attention.errors import UserError
 from attention.sweeping import devices
+from attention.training.host_memory import host_memory
 
 CPU = {"JAX_PLATFORMS": "cpu"}
 
@@ -29,7 +30,17 @@ def test_cores_are_divided_and_shared_only_where_there_are_too_few() -> None:
     assert sorted(sum(three, ())) == list(range(8)) and {len(each) for each in three} == {2, 3}
     assert [share.cores for share in devices.shares(10, CPU)][-2:] == [(0,), (1,)]
     assert devices.shares(1, CPU) == [devices.Share(tuple(range(8)), {})]
-    assert devices.shares(2, CPU)[0].environment == {"OMP_NUM_THREADS": "4"}
+    environment = {"OMP_NUM_THREADS": "4", "ATTENTION_LAB_WORKERS": "2"}
+    assert devices.shares(2, CPU)[0].environment == environment
+
+
+@pytest.mark.fast
+@pytest.mark.usefixtures("eight_cores")
+def test_workers_share_out_the_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = host_memory()
+    for name, value in devices.shares(3, CPU)[0].environment.items():
+        monkeypatch.setenv(name, value)
+    assert host_memory() == whole // 3 > 0
 
 
 @pytest.mark.fast

@@ -6,14 +6,17 @@ import os
 import signal
 import threading
 import time
+import weakref
 
+import jax
 import pytest
 from support.cases import small_options
 from support.runs import losses, metrics_rows, saved_arrays, small_config
 
 from attention import variants
 from attention.errors import Failure, Interrupted, UserError
-from attention.training import loop
+from attention.training import loop, together
+from attention.training.mapped import MappedStep
 from attention.training.shared import Shared
 from attention.training.vectorize import check_alike, newest_step, train_together
 
@@ -112,6 +115,26 @@ def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path)
     assert whole.result["status"] == "complete"
     assert close(losses(tmp_path / "run1"), expected[1][:6])
     assert close(losses(tmp_path / "run2"), expected[2])
+
+
+def test_an_ended_group_leaves_the_program_and_none_of_its_states(tmp_path, monkeypatch):
+    states_seen: list[weakref.ref] = []
+
+    class Watched(MappedStep):
+        def __call__(self, *arguments, **options):
+            states, metrics = super().__call__(*arguments, **options)
+            states_seen.extend(map(weakref.ref, jax.tree.leaves(states)))
+            return states, metrics
+
+    monkeypatch.setattr(together, "MappedStep", Watched)
+    points = ({"seed": 1}, {"seed": 2, "optimizer__learning_rate": 1e30})  # one is lost
+    made, shared = configs(tmp_path, points, train_steps=3), Shared()
+    for group in range(3):
+        whole, lost = train_together(made, workdirs(tmp_path / f"group{group}", 2), shared=shared)
+        assert whole.result is not None and isinstance(lost.error, Failure)
+        assert (whole.result["compile_seconds"] > 0) == (group == 0)
+        # At once: the garbage collector does not see how much memory waits for it.
+        assert states_seen and not any(array() is not None for array in states_seen)
 
 
 def send_signal() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import pytest
 from support.runs import small_config
 
 from attention.training import vectorize_width
+from attention.training.host_memory import host_memory
 from attention.training.shared import Shared
 
 
@@ -78,17 +81,29 @@ def test_it_measures_the_program_that_will_run_and_says_what(tmp_path, caplog, o
     assert "ms at 1" in caplog.text and "ms at 2" in caplog.text
 
 
-def test_memory_is_that_of_the_program_times_the_runs(tmp_path, monkeypatch):
-    class OfBytes:
-        def __init__(self, number):
-            self.memory_bytes = number
+def taking(number: int) -> Any:
+    """An experiment whose step takes so many bytes."""
+    step = SimpleNamespace(memory_bytes=number)
+    return SimpleNamespace(train_step=lambda: step)
 
-    class Made:
-        def __init__(self, number):
-            self._step = OfBytes(number)
 
-        def train_step(self):
-            return self._step
+def test_memory_is_that_of_the_program_times_the_runs():
+    assert vectorize_width._fits(taking(1000), 8)
+    assert not vectorize_width._fits(taking(1 << 40), 8)
 
-    assert vectorize_width._fits(Made(1000), 8)
-    assert not vectorize_width._fits(Made(1 << 40), 8)
+
+def test_what_a_device_holds_already_is_not_free(monkeypatch):
+    statistics = {"bytes_limit": 10_000}
+    device = SimpleNamespace(memory_stats=lambda: statistics)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    assert vectorize_width._fits(taking(2000), 4) and not vectorize_width._fits(taking(2001), 4)
+    statistics["bytes_in_use"] = 5_000
+    assert vectorize_width._fits(taking(1000), 4) and not vectorize_width._fits(taking(1001), 4)
+
+
+def test_workers_of_a_host_have_a_part_of_its_memory_each(monkeypatch):
+    whole = int(0.8 * host_memory())
+    assert vectorize_width._fits(taking(whole), 1)
+    monkeypatch.setenv("ATTENTION_LAB_WORKERS", "2")
+    assert vectorize_width._fits(taking(whole // 2), 1)
+    assert not vectorize_width._fits(taking(whole), 1)
