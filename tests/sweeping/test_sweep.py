@@ -341,6 +341,19 @@ def test_a_search_runs_as_many_as_wanted_and_tells_how_each_ended(
     assert space["parameters"]["rate"] == {"kind": "real", "low": 0.1, "high": 10.0, "log": True}
 
 
+def test_a_failed_trial_of_a_search_with_pruning_is_run_again(
+    tmp_path: Path, run_here: Any
+) -> None:
+    search = """
+from attention.configuration.search_space import Choice, Halving, SearchSpace
+return SearchSpace({"behaviour": Choice("crash once")}, trials=1, pruning=Halving())
+"""
+    recipe, workdir = write_recipe(tmp_path, search), tmp_path / "s"
+    for status in ("failed", "complete"):
+        run_here(recipe, workdir, retries=0)
+        assert statuses(workdir) == {status: 1}, rows(workdir)[0]["error"]
+
+
 def test_a_renamed_folder_goes_on_with_its_search(tmp_path: Path, run_here: Any) -> None:
     import optuna
 
