@@ -354,6 +354,24 @@ return SearchSpace({"behaviour": Choice("crash once")}, trials=1, pruning=Halvin
         assert statuses(workdir) == {status: 1}, rows(workdir)[0]["error"]
 
 
+def test_a_point_that_a_search_draws_and_that_is_refused_has_its_log(
+    tmp_path: Path, run_here: Any
+) -> None:
+    search = """
+from attention.configuration.search_space import Choice, SearchSpace
+return SearchSpace({"rate": Choice("x")}, trials=1)
+"""
+    recipe, workdir = write_recipe(tmp_path, search), tmp_path / "s"
+    seen = run_here(recipe, workdir)
+    (row,) = rows(workdir)
+    assert row["log"] in failure_of(recipe, workdir, seen)
+    assert Path(row["log"]).read_text() == f"{row['command']}\n{row['error']}\n"
+    assert "expected a float" in row["error"]
+    written = Path(row["log"]).stat().st_mtime_ns
+    run_here(recipe, workdir)
+    assert Path(row["log"]).stat().st_mtime_ns == written
+
+
 def test_a_renamed_folder_goes_on_with_its_search(tmp_path: Path, run_here: Any) -> None:
     import optuna
 
