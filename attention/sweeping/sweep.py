@@ -122,8 +122,9 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
             if interrupt.requested:
                 break
             to_do = left + sum(each.standing.open for each in seen)
-            running = sum(each.standing.status == "running" for each in seen)
-            pool.keep(to_do + running, attempts=sum(each.standing.attempts for each in seen))
+            running = [each.standing.process for each in seen if each.standing.status == "running"]
+            attempts = sum(each.standing.attempts for each in seen)
+            pool.keep(to_do, running=running, attempts=attempts)
             if not (to_do or running or len(pool)):
                 return seen
             for _ in range(looks_apart(spent)):
