@@ -149,7 +149,8 @@ def test_looking_costs_little(
     counted("record")
     run_sweep(write_recipe(tmp_path, "yield {'steps': 40, 'step_seconds': 0.05}"), tmp_path / "s")
     assert statuses(tmp_path / "s") == {"complete": 1}
-    assert looks["record"] <= 3 < looks["look"]  # planned, running, complete
+    # Planned, running, complete; a look may also fall between a claim, or a result, and its record.
+    assert looks["record"] <= 5 < looks["look"]
 
     monkeypatch.setattr(sweeping, "LOOK_SECONDS", 0.5)
     assert [sweeping.looks_apart(seconds) for seconds in (0.0, 0.01, 0.04, 9.0)] == [1, 2, 8, 20]
