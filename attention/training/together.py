@@ -99,6 +99,8 @@ class Together:
         with self._met:
             self._present.discard(index)
             self._run_if_complete()
+            if not self._present:  # `shared` keeps this place, by its members, for long
+                self._outcome, self._given, self._last = None, {}, []
 
     def _run_if_complete(self) -> None:
         if not self._present or not self._present <= set(self._given):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
 import time
+import weakref
 
+import jax
 import pytest
 from support.cases import small_options
 from support.runs import losses, metrics_rows, saved_arrays, small_config
@@ -14,6 +17,7 @@ from support.runs import losses, metrics_rows, saved_arrays, small_config
 from attention import variants
 from attention.errors import Failure, Interrupted, UserError
 from attention.training import loop
+from attention.training.mapped import MappedStep
 from attention.training.shared import Shared
 from attention.training.vectorize import check_alike, newest_step, train_together
 
@@ -112,6 +116,21 @@ def test_what_is_lost_or_ended_in_one_does_not_touch_the_others(alone, tmp_path)
     assert whole.result["status"] == "complete"
     assert close(losses(tmp_path / "run1"), expected[1][:6])
     assert close(losses(tmp_path / "run2"), expected[2])
+
+
+def test_what_runs_share_keeps_no_states_of_those_that_have_ended(tmp_path, monkeypatch):
+    step, held = MappedStep.__call__, []
+
+    def note(*arguments, **more):
+        states, metrics = step(*arguments, **more)
+        held.extend(map(weakref.ref, jax.tree.leaves(states)))
+        return states, metrics
+
+    monkeypatch.setattr(MappedStep, "__call__", note)
+    made, shared = configs(tmp_path, train_steps=1)[:2], Shared()
+    train_together(made, workdirs(tmp_path, number=2), shared=shared)
+    gc.collect()
+    assert held and not any(array() is not None for array in held)
 
 
 def send_signal() -> None:
