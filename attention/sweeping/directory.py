@@ -178,9 +178,12 @@ class SweepDirectory:
             write_text(self.trials_file, text)
 
     def write_refusal(self, trial: Trial) -> None:
-        """Writes the log of a trial whose config is refused, and which is never begun."""
+        """Writes the log of a trial whose config is refused, and which is never begun; one that
+        says the same stays."""
         self.trials.mkdir(exist_ok=True)
-        write_text(self.log(trial), f"{trial.command(self.as_typed(trial))}\n{trial.error}\n")
+        text = f"{trial.command(self.as_typed(trial))}\n{trial.error}\n"
+        if not self.log(trial).exists() or self.log(trial).read_text("utf-8") != text:
+            write_text(self.log(trial), text)
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of trials.jsonl; a damaged one is passed over, for it is written anew."""

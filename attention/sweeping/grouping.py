@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from attention import configuration
 from attention.errors import UserError
+from attention.sweeping.ledger import Try
 from attention.sweeping.plan import Trial
 from attention.sweeping.running import Job
 from attention.sweeping.setting import Scene
@@ -44,6 +47,7 @@ class Groups:
         self._shared: Any = shared
         self._configs: dict[str, Any] = {}
         self._widths: dict[tuple[str, bool], Width] = {}  # by program, and its kind of batches
+        self._alone: set[str] = set()  # programs that failed for several at once
 
     def next(self) -> list[Job]:
         """Claims the trials to run next; empty where none is left."""
@@ -51,7 +55,7 @@ class Groups:
         if first is None:
             return []
         config = None if self._vectorize == "1" else self._config(first.trial)
-        if config is None:
+        if config is None or configuration.program_of(config) in self._alone:
             return [first]
         jobs = [first]
         alike, width = self._alike(first.trial, config)
@@ -59,6 +63,17 @@ class Groups:
             if len(jobs) < width and (job := claim_job(self._scene, trial)):
                 jobs.append(job)
         return jobs
+
+    def learn(self, jobs: Sequence[Job], outcomes: Sequence[Try]) -> None:
+        """Takes note of how a group ended: where trials failed only because they ran at once, all
+        with their program run alone from then on."""
+        failed = [outcome for outcome in outcomes if outcome.kind == "together"]
+        if not failed:
+            return
+        self._alone.add(configuration.program_of(self._config(jobs[0].trial)))
+        gc.collect()  # an error and the frames it came through hold each other, and arrays
+        log.warning("--vectorize=%s: from here on trials of this program run one at a time, as %s",
+                    self._vectorize, failed[0].error)  # fmt: skip
 
     def _first(self) -> Job | None:
         for trial in self._scene.board.known().trials:

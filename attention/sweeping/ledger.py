@@ -31,7 +31,8 @@ class Try:
     """One attempt at a trial.
 
     `status` is running, complete, pruned, interrupted or failed; `kind` says of a failure whether
-    it is the `input` that is wrong, the training that `diverged`, or a `crash`.
+    it is the `input` that is wrong, the training that `diverged`, a `crash`, or one of trials
+    `together`, which says nothing of each alone.
     """
 
     status: str

@@ -117,7 +117,21 @@ def _ended_by(begun: Try, error: BaseException) -> Try:
     if isinstance(error, Failure):
         return _failed(begun, "diverged", str(error))
     traceback.print_exception(error)
-    return _failed(begun, "crash", f"{type(error).__name__}: {error}")
+    text = f"{type(error).__name__}: {error}"
+    return _failed_together(begun, error, text) or _failed(begun, "crash", text)
+
+
+def _failed_together(begun: Try, error: BaseException, text: str) -> Try | None:
+    """The outcome of a trial that failed only because it ran at once with others, if it did."""
+    if begun.runs_at_once == 1:
+        return None
+    from attention.training.together import CommonStepError, out_of_memory
+
+    if out_of_memory(error):
+        text += f"; a lower --vectorize than {begun.runs_at_once} takes less memory"
+    elif not isinstance(error, CommonStepError):
+        return None
+    return _failed(begun, "together", text)
 
 
 def _failed(begun: Try, kind: str, error: str) -> Try:

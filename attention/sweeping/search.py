@@ -104,14 +104,19 @@ class Search:
         if self._space.pruning is None:
             return None
         frozen = self._study.get_trials(deepcopy=False)[trial.number]
+        if frozen.state.is_finished():  # told as failed, and tried again: it takes no more scores
+            return None
         handle = optuna.trial.Trial(self._study, frozen._trial_id)
         run = self._directory.run(trial)
 
         def prune(step: int, metrics: Mapping[str, float]) -> bool:
             name, _ = first_metric(run.read_result() or {})
             evaluations = len({row["step"] for row in run.eval_rows() if row["step"] <= step})
-            handle.report(metrics[name], evaluations)
-            return handle.should_prune()
+            try:
+                handle.report(metrics[name], evaluations)
+                return handle.should_prune()
+            except optuna.exceptions.UpdateFinishedTrialError:  # another command has given it up
+                return False
 
         return prune
 

@@ -25,6 +25,7 @@ class Standing(NamedTuple):
     attempts: int = 0
     error: str = ""
     seconds: float | None = None  # of a worker, for all tries that have ended
+    process: tuple[str, int] | None = None  # the host and the process that run it, once written
 
 
 class Standings:
@@ -61,7 +62,7 @@ class Standings:
             name, value = first_metric(result)
             return Standing(result["status"], False, value, name, len(tries), seconds=seconds)
         if held:
-            return Standing("running", open=False, attempts=len(tries))
+            return Standing("running", False, attempts=len(tries), process=_process(tries))
         if tries and self._ledger.far and tries[-1].status in ENDED:
             last = tries[-1]
             return Standing(
@@ -89,6 +90,11 @@ class Standings:
             return False
         crashes = sum(each.kind == "crash" or each.status == "running" for each in recent)
         return crashes <= self._retries
+
+
+def _process(tries: list[Try]) -> tuple[str, int] | None:
+    """Who is at a trial that is held; None before it has written its try down."""
+    return (tries[-1].host, tries[-1].pid) if tries and tries[-1].status == "running" else None
 
 
 def first_metric(result: dict[str, Any]) -> tuple[str, float | None]:

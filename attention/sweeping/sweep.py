@@ -109,9 +109,6 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
     directory.create(sweep, storage=_public(setting.storage))
     with directory.lock():  # the first to open an embedded database makes its tables
         scene = open_scene(setting, sweep)
-    for trial in scene.board.known().trials:
-        if trial.config_hash is None:
-            directory.write_refusal(trial)
     print(f"sweeping {sweep.spec} in {setting.workdir}", file=sys.stderr)
     table, recorded = Table(), None
     with interruptible() as interrupt, Workers(workers, setting, directory) as pool:
@@ -125,8 +122,9 @@ def run_sweep(sweep: Sweep, setting: Setting, *, workers: int = 1) -> list[Seen]
             if interrupt.requested:
                 break
             to_do = left + sum(each.standing.open for each in seen)
-            running = sum(each.standing.status == "running" for each in seen)
-            pool.keep(to_do + running, attempts=sum(each.standing.attempts for each in seen))
+            running = [each.standing.process for each in seen if each.standing.status == "running"]
+            attempts = sum(each.standing.attempts for each in seen)
+            pool.keep(to_do, running=running, attempts=attempts)
             if not (to_do or running or len(pool)):
                 return seen
             for _ in range(looks_apart(spent)):
@@ -178,11 +176,14 @@ def _last_row(scene: Scene, trial: Trial) -> dict[str, Any]:
 
 
 def record(scene: Scene, sweep: Sweep, seen: Sequence[Seen]) -> None:
-    """Writes trials.jsonl; the statuses are read again under its lock, so that none is older than
-    what another sweep has written."""
+    """Writes trials.jsonl, and the logs of refused trials, which it names; the statuses are read
+    again under its lock, so that none is older than what another sweep has written."""
     directory = scene.directory
     points = dict(enumerate(sweep.points)) or {each.trial.number: each.trial.point for each in seen}
     with directory.lock():
+        for each in seen:
+            if each.trial.config_hash is None:
+                directory.write_refusal(each.trial)
         standings = [scene.standings.of(each.trial) for each in seen]
         rows = [
             row(directory, each.trial, standing, sweep)

@@ -39,6 +39,7 @@ def take_trials(scene: Scene, setting: Setting) -> bool:
     groups = Groups(scene, vectorize=setting.vectorize, shared=shared)
     while jobs := groups.next():
         outcomes = run_group(jobs, train=setting.train, shared=shared)
+        groups.learn(jobs, outcomes)
         scene.board.settle({job.trial.name: scene.standings.of(job.trial) for job in jobs})
         if any(outcome.status == "interrupted" for outcome in outcomes):
             return False

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -52,16 +54,21 @@ class Workers:
     def __len__(self) -> int:
         return len(self._running)
 
-    def keep(self, wanted: int, *, attempts: int) -> None:
-        """Starts workers until so many run, as far as this machine is to have them.
+    def keep(self, to_do: int, *, running: Iterable[tuple[str, int] | None], attempts: int) -> None:
+        """Starts workers for what is to do, as far as this machine is to have them.
 
         Args:
+          to_do: how many trials nobody runs.
+          running: the host and the process of each that somebody runs. Those of others keep no
+            worker here, which would find nothing and end; several may be of one process.
           attempts: the tries of all trials so far, from which it is seen that workers get anywhere.
 
         Raises:
           Failure: workers end again and again before they begin a trial.
         """
         self._collect(attempts)
+        own = {(socket.gethostname(), process.pid) for process in self._running}
+        wanted = to_do + len(own.intersection(running))
         while self._free and len(self._running) < wanted:
             self._start(self._free.pop(), attempts)
 

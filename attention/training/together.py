@@ -22,6 +22,23 @@ from attention.training.state import TrainState
 from attention.training.step import Batch
 
 
+class CommonStepError(RuntimeError):
+    """The program that takes the steps of all runs failed, which is the fault of none of them.
+
+    The message is one line, with the first of its cause.
+    """
+
+    def __init__(self, size: int, cause: BaseException) -> None:
+        reason = f"{type(cause).__name__}: {cause}".partition("\n")[0]
+        super().__init__(f"the step of {size} runs at once failed: {reason}")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what it came from, says that memory did not suffice."""
+    cause = error.__cause__ if isinstance(error, CommonStepError) else error
+    return isinstance(cause, MemoryError) or "RESOURCE_EXHAUSTED" in str(cause)
+
+
 class Together:
     """The place where the runs meet.
 
@@ -79,7 +96,7 @@ class Together:
     def step(self, index: int, state: Any, batch: Batch, hyper: Hyper) -> tuple[Share, Metrics]:
         """Waits until every run is there, and returns this one's part of what comes out.
 
-        Raises what went wrong with the program, in every thread.
+        Raises CommonStepError, in every thread, where the program fails.
         """
         arrived = time.perf_counter()
         with self._met:
@@ -89,7 +106,7 @@ class Together:
             self._met.wait_for(lambda: self._round > this)
             self.idle_seconds[index] += max(self._complete_at - arrived, 0.0)
             if isinstance(self._outcome, BaseException):
-                raise RuntimeError("the runs that step together failed") from self._outcome
+                raise CommonStepError(self.size, self._outcome) from self._outcome
             assert self._outcome is not None
             return Share(self._outcome.states, index), Metrics(self._outcome.metrics, index)
 

@@ -19,6 +19,7 @@ from attention.training.run_directory import RunDirectory
 from attention.training.runtime import set_up_runtime
 from attention.training.shared import Shared
 from attention.training.step import Batch
+from attention.training.together import out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -102,13 +103,9 @@ def _seconds_at_once_if_it_fits(
         return _seconds_at_once(x, batches, own_batches)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         # Only an estimate said that it fits: one program at once may hold more than so many alone.
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
         return None
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _timed(step: Any, state: Any) -> float:

@@ -43,8 +43,8 @@ class WorkersHere:
     def __len__(self) -> int:
         return 0
 
-    def keep(self, wanted: int, *, attempts: int) -> None:
-        if wanted:
+    def keep(self, to_do: int, **_: object) -> None:
+        if to_do:
             take_trials(open_scene(self._setting), self._setting)
 
 

@@ -176,3 +176,27 @@ def test_where_measuring_fails_trials_run_alone_and_one_line_says_so(
         assert [size for size, _ in run_all(opened(POINTS), "auto")] == 6 * [1]
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("--vectorize=auto: ") and "UserError: no file data.conllu" in line
+
+
+def test_trials_that_failed_only_at_once_run_alone_and_those_of_other_programs_do_not(
+    opened: OpenScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = POINTS.replace("rate in range(1, 7)", "dim, rate in DIMS").replace(
+        "rate / 1000}", 'rate / 1000, "model.dim": dim}'
+    )
+    scene = opened(f"DIMS = [(dim, rate) for dim in (32, 64) for rate in range(1, 5)]\n{recipe}")
+    groups, sizes = Groups(scene, vectorize="2", shared=object()), []
+    failed = dataclasses.replace(new_try(), status="failed", kind="together", error="no memory")
+    with caplog.at_level(logging.WARNING):
+        while jobs := groups.next():
+            sizes.append(len(jobs))
+            if len(sizes) == 1:
+                for job in jobs:
+                    job.claim.end(failed)
+                groups.learn(jobs, [failed, failed])
+            else:
+                complete(scene, jobs)
+                groups.learn(jobs, [dataclasses.replace(new_try(), status="complete")])
+    assert sizes == [2, 1, 1, 1, 1, 2, 2]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("--vectorize=2: ") and "one at a time, as no memory" in line

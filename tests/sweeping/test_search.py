@@ -196,3 +196,18 @@ def test_successive_halving_stops_all_but_the_best_third(make: Make, tmp_path: P
                 break
     assert ended == {0.9: 9, 0.1: 1, 0.2: 1, 0.95: 9, 0.3: 1}
     assert make("other").pruner(trial) is None
+
+
+def test_one_that_counts_as_failed_is_not_pruned_when_it_is_tried_again(
+    make: Make, tmp_path: Path
+) -> None:
+    search = make(wanted=1, pruning=Halving())
+    trial = search.ask()
+    assert trial
+    run = SweepDirectory(tmp_path / "s").run(trial)
+    run.create()
+    run.write_result({"eval": {"accuracy": 0.5}})
+    prune = search.pruner(trial)
+    search.settle({trial.name: Standing("failed", False, error="crash")})  # by another command
+    assert prune(10, {"accuracy": 0.5}) is False
+    assert search.pruner(trial) is None

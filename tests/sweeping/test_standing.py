@@ -61,6 +61,8 @@ OLD_CRASH, OLD_INPUT = tried("failed", "crash", at=START - 1), tried("failed", "
         ([OLD_CRASH] * 5, "failed", True),
         ([OLD_CRASH, CRASH], "failed", True),
         ([OLD_CRASH, CRASH, CRASH], "failed", False),
+        ([tried("failed", "together")] * 5, "failed", True),
+        ([tried("failed", "together"), CRASH, CRASH], "failed", False),
         ([tried("failed", "input")], "failed", False),
         ([OLD_INPUT], "failed", True),
         ([tried("failed", "diverged")], "failed", False),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,8 +21,12 @@ from support.fake_training import write_recipe
 from attention.errors import Failure, UserError
 from attention.sweeping import sweep as sweeping
 from attention.sweeping.closing import closing_words, raise_failure
+from attention.sweeping.directory import SweepDirectory
+from attention.sweeping.ledger import FileClaim
 from attention.sweeping.plan import read_sweep
+from attention.sweeping.setting import open_scene
 from attention.sweeping.sweep import Selection, make_setting
+from attention.sweeping.workers import Workers
 
 DRIVER = Path(__file__).parents[1] / "support" / "fake_training.py"
 
@@ -143,7 +149,8 @@ def test_looking_costs_little(
     counted("record")
     run_sweep(write_recipe(tmp_path, "yield {'steps': 40, 'step_seconds': 0.05}"), tmp_path / "s")
     assert statuses(tmp_path / "s") == {"complete": 1}
-    assert looks["record"] <= 3 < looks["look"]  # planned, running, complete
+    # Planned, running, complete; a look may also fall between a claim, or a result, and its record.
+    assert looks["record"] <= 5 < looks["look"]
 
     monkeypatch.setattr(sweeping, "LOOK_SECONDS", 0.5)
     assert [sweeping.looks_apart(seconds) for seconds in (0.0, 0.01, 0.04, 9.0)] == [1, 2, 8, 20]
@@ -198,6 +205,54 @@ def test_workers_that_never_get_anywhere_are_given_up(tmp_path: Path, run_sweep:
     monkeypatch.setattr("attention.sweeping.workers.SCRIPT", tmp_path / "no_script.py")
     with pytest.raises(Failure, match=r"before they begin a trial: see .*workers.log"):
         run_sweep(recipe, tmp_path / "s")
+
+
+def test_no_worker_is_started_for_what_others_run_until_it_becomes_free(
+    tmp_path: Path, run_sweep: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, workdir = write_recipe(tmp_path, "yield {'seed': 1}"), tmp_path / "s"
+    swept = read_sweep(str(recipe), ())
+    setting = make_setting(swept, workdir, Selection())
+    SweepDirectory(workdir).create(swept, storage=None)
+    scene = open_scene(setting, swept)
+    (trial,) = scene.board.known().trials
+    claim = scene.ledger.claim(trial.name, wanted=lambda: True)
+    assert isinstance(claim, FileClaim)
+    started: list[str] = []  # how it stood then
+    look, start_worker, looks = sweeping.look, Workers._start, itertools.count()
+
+    def look_and_die_at_last(scene: Any) -> Any:
+        if next(looks) == 30:
+            claim._file.close()  # as the system does when its process is killed
+        return look(scene)
+
+    def note_and_start(*arguments: Any) -> None:
+        started.append(scene.standings.of(trial).status)
+        start_worker(*arguments)
+
+    monkeypatch.setattr(sweeping, "look", look_and_die_at_last)
+    monkeypatch.setattr(Workers, "_start", note_and_start)
+    run_sweep(recipe, workdir, workers=2)
+    assert started == ["interrupted"] and statuses(workdir) == {"complete": 1}
+
+
+def test_workers_are_kept_for_what_is_to_do_and_what_they_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "idle.py"
+    script.write_text("import sys; sys.stdin.read()")
+    monkeypatch.setattr("attention.sweeping.workers.SCRIPT", script)
+    recipe = write_recipe(tmp_path, "yield {}")
+    setting = make_setting(read_sweep(str(recipe), ()), tmp_path, Selection())
+    with Workers(4, setting, SweepDirectory(tmp_path)) as pool:
+        pool.keep(1, running=[], attempts=0)
+        (process,) = pool._running
+        here, there = (socket.gethostname(), process.pid), ("another", process.pid)
+        sizes = []
+        for to_do, running in [(0, 4 * [here]), (1, [there]), (1, 4 * [here]), (9, [])]:
+            pool.keep(to_do, running=running, attempts=0)
+            sizes.append(len(pool))
+    assert sizes == [1, 1, 2, 4]
 
 
 def start(recipe: Path, workdir: Path, *words: str) -> subprocess.Popen[str]:
@@ -339,6 +394,37 @@ def test_a_search_runs_as_many_as_wanted_and_tells_how_each_ended(
     assert told == {row["trial"]: (row["status"], row["metric"]) for row in rows(workdir)}
     space = json.loads((workdir / "sweep.json").read_text())["space"]
     assert space["parameters"]["rate"] == {"kind": "real", "low": 0.1, "high": 10.0, "log": True}
+
+
+def test_a_failed_trial_of_a_search_with_pruning_is_run_again(
+    tmp_path: Path, run_here: Any
+) -> None:
+    search = """
+from attention.configuration.search_space import Choice, Halving, SearchSpace
+return SearchSpace({"behaviour": Choice("crash once")}, trials=1, pruning=Halving())
+"""
+    recipe, workdir = write_recipe(tmp_path, search), tmp_path / "s"
+    for status in ("failed", "complete"):
+        run_here(recipe, workdir, retries=0)
+        assert statuses(workdir) == {status: 1}, rows(workdir)[0]["error"]
+
+
+def test_a_point_that_a_search_draws_and_that_is_refused_has_its_log(
+    tmp_path: Path, run_here: Any
+) -> None:
+    search = """
+from attention.configuration.search_space import Choice, SearchSpace
+return SearchSpace({"rate": Choice("x")}, trials=1)
+"""
+    recipe, workdir = write_recipe(tmp_path, search), tmp_path / "s"
+    seen = run_here(recipe, workdir)
+    (row,) = rows(workdir)
+    assert row["log"] in failure_of(recipe, workdir, seen)
+    assert Path(row["log"]).read_text() == f"{row['command']}\n{row['error']}\n"
+    assert "expected a float" in row["error"]
+    written = Path(row["log"]).stat().st_mtime_ns
+    run_here(recipe, workdir)
+    assert Path(row["log"]).stat().st_mtime_ns == written
 
 
 def test_a_renamed_folder_goes_on_with_its_search(tmp_path: Path, run_here: Any) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
+import weakref
 from pathlib import Path
 
+import jax
 import pytest
 from support.runs import flags, losses, run, small_config, small_overrides
 
 from attention.errors import UserError
+from attention.sweeping import running
 from attention.sweeping.directory import SweepDirectory
 from attention.sweeping.grouping import read_width
 from attention.sweeping.ledger import FileLedger
 from attention.sweeping.plan import read_sweep
-from attention.sweeping.setting import open_scene
+from attention.sweeping.setting import Scene, Setting, open_scene
 from attention.sweeping.sweep import Selection, make_setting
 from attention.sweeping.worker import take_trials
 from attention.training.loop import train
+from attention.training.mapped import MappedStep
 
 RECIPE = """
 from configs.pos_tagging import get_config
@@ -91,15 +96,55 @@ def test_auto_measures_and_a_second_command_adds_nothing(tmp_path):
     assert again == rows
 
 
-def test_what_keeps_auto_from_measuring_is_told_by_the_trials(tmp_path):
-    (tmp_path / "recipe.py").write_text(RECIPE.replace("RATES", "(1e-3,)"))
+def opened(tmp_path: Path, trials: int, **more) -> tuple[Scene, Setting]:
+    """The first trials of a sweep, for a worker that is this process."""
+    (tmp_path / "recipe.py").write_text(RECIPE.replace("RATES", "(1e-3, 2e-3)"))
     overrides = {**small_overrides(tmp_path / "data"), **SHARED}
     given = [(key, str(value)) for key, value in overrides.items()]
     sweep = read_sweep(f"{tmp_path}/recipe.py:dataset=files,size=tiny", given)
-    setting = make_setting(sweep, tmp_path / "s", Selection(2), vectorize="auto")
+    setting = make_setting(sweep, tmp_path / "s", Selection(trials), **more)
     SweepDirectory(setting.workdir).create(sweep, storage=None)
+    return open_scene(setting, sweep), setting
+
+
+def test_trials_that_do_not_fit_into_memory_at_once_train_alone(tmp_path, monkeypatch, caplog):
+    step, run_alone, held = MappedStep.__call__, running.run_alone, []
+
+    def run_out_of_memory_at_the_second(*arguments, **more):
+        if held:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory.\nIn detail: …")
+        outcome = step(*arguments, **more)
+        held.extend(weakref.ref(leaf) for leaf in jax.tree.leaves(outcome))
+        return outcome
+
+    def run_with_memory_freed(*arguments, **more):
+        assert held and not any(array() is not None for array in held)
+        return run_alone(*arguments, **more)
+
+    monkeypatch.setattr(MappedStep, "__call__", run_out_of_memory_at_the_second)
+    monkeypatch.setattr(running, "run_alone", run_with_memory_freed)
+    scene, setting = opened(tmp_path, 3, vectorize="2", retries=0)
+    with caplog.at_level(logging.WARNING, logger="attention.sweeping"):
+        assert take_trials(scene, setting)
+    trials = scene.board.known().trials
+    tries = [
+        [(one.status, one.kind, one.runs_at_once) for one in scene.ledger.tries(trial.name)]
+        for trial in trials
+    ]
+    together, alone = ("failed", "together", 2), ("complete", "", 1)
+    assert tries == [[together, alone], [together, alone], [alone]]
+    words = "the step of 2 runs at once failed: JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory."
+    for trial in trials[:2]:
+        error = scene.ledger.tries(trial.name)[0].error
+        assert words in error and "a lower --vectorize than 2" in error
+        assert error in scene.directory.log(trial).read_text()
+    (line,) = [r.getMessage() for r in caplog.records if r.name == "attention.sweeping.grouping"]
+    assert line.startswith("--vectorize=2: ") and words in line
+
+
+def test_what_keeps_auto_from_measuring_is_told_by_the_trials(tmp_path):
+    scene, setting = opened(tmp_path, 2, vectorize="auto")
     (tmp_path / "data" / "train.conllu").unlink()
-    scene = open_scene(setting, sweep)
     assert take_trials(scene, setting)
     for trial in scene.board.known().trials:
         (one,) = scene.ledger.tries(trial.name)

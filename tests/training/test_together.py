@@ -137,6 +137,18 @@ def test_an_ended_group_leaves_the_program_and_none_of_its_states(tmp_path, monk
         assert states_seen and not any(array() is not None for array in states_seen)
 
 
+def test_why_the_common_step_failed_is_told_to_each(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory.\nIn detail: …")
+
+    monkeypatch.setattr(MappedStep, "__call__", fail)
+    for outcome in train_together(configs(tmp_path)[:2], workdirs(tmp_path, number=2)):
+        assert isinstance(outcome.error, RuntimeError)
+        assert str(outcome.error) == (
+            "the step of 2 runs at once failed: JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory."
+        )
+
+
 def send_signal() -> None:
     """Sends SIGTERM to this process, and waits until the main thread has noted it."""
     os.kill(os.getpid(), signal.SIGTERM)

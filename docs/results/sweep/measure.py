@@ -12,6 +12,7 @@ such as --config.train_steps=100.
 """
 
 import argparse
+import contextlib
 import json
 import platform
 import shlex
@@ -71,6 +72,7 @@ def run(way: str, config: str, flags: list[str]) -> dict:
         results = [json.loads(path.read_text()) for path in Path(folder).rglob("result.json")]
     assert results and all(result["status"] == "complete" for result in results), results
     return {
+        "commit": commit(REPOSITORY),
         "seconds": round(spent, 2),
         "trials": len(results),
         "steps": results[0]["step"],
@@ -80,6 +82,16 @@ def run(way: str, config: str, flags: list[str]) -> dict:
         "python": platform.python_version(),
         "versions": results[0]["versions"],
     }
+
+
+def commit(folder: Path) -> str | None:
+    """The commit that is checked out there; None outside git."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        asked = ["git", "rev-parse", "--short", "HEAD"]
+        return subprocess.run(
+            asked, cwd=folder, check=True, capture_output=True, text=True
+        ).stdout.strip()
+    return None
 
 
 def _quietly(command: list[str]) -> None:
