@@ -10,8 +10,8 @@ updates. A variant stands wherever it can: `sliding_window`, `rnn` and `cnn` hav
 decoder to encoder and get `scaled_dot` there. Each gets the same steps, the same dropout, and the
 same two learning rates with three seeds each, of which compare.py takes the better by dev.
 Parameters are equal within 1 % of the layers' (by the width of their MLP). With 3,346 pairs the
-scores are low, and differences are about how fast a mechanism learns from little. A minute and a
-half to two a run on 2 CPU cores; scores: docs/results/translation_variants.
+scores are low, and differences are about how fast a mechanism learns from little. Two to four
+minutes a run on one CPU core; scores: docs/results/translation_variants.
 
 Arguments: variant= (default scaled_dot), dataset= (as in configs/translation.py), seed=.
 """
