@@ -22,8 +22,6 @@ LENGTHS = (4, 1, 6, 0)  # tokens of each source; the last row has none
 CROSS = [name for name in variants.names() if {"cross", "decode"} <= variants.get(name).MODES]
 CAUSAL = [name for name in variants.names() if "causal" in variants.get(name).MODES]
 DECODERS = [name for name in CAUSAL if "decode" in variants.get(name).MODES]
-# A search takes seconds to compile and next to none to run: this saves half of them.
-QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 def sources() -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +36,7 @@ def found_by(model: nnx.Module, *, rows=slice(None), seed: int | None = None, **
     tokens, ids = (jnp.asarray(array[rows]) for array in sources())
     keys = None if seed is None else jax.random.split(jax.random.key(seed), 4)[rows]
 
-    @functools.partial(jax.jit, compiler_options=QUICKLY)
+    @jax.jit
     def run(state, tokens, ids, keys):
         model = nnx.merge(structure, state)
         return search(model, tokens, segment_ids=ids, how=given, keys=keys)
