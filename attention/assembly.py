@@ -29,7 +29,7 @@ def attention_factory(
     section: str = "attention",
     *,
     causal: bool | None = None,
-    dropout_rate: float | None = None,
+    drops_weights: bool = True,
 ) -> Callable[[int, nnx.Rngs], nnx.Module]:
     """Returns (layer index, rngs) → the attention layer that the config asks for in one place.
 
@@ -38,13 +38,16 @@ def attention_factory(
         section: of `model`: which place.
         causal: None = what `model.direction` says, where positions inside attention apply as well
             as in a causal layer; False = cross-attention, which has neither.
-        dropout_rate: of the weights; None = `model.dropout_rate`.
+        drops_weights: whether training drops attention weights, at `model.attention_dropout_rate`,
+            or where that is None at `model.dropout_rate`.
     """
     model = config.model
     inner = None if causal is False else _inner_position(model)
     two_pass = causal is None and model.direction == "two_pass"
     looks_back = model.direction != "bidirectional" if causal is None else causal
-    rate = model.dropout_rate if dropout_rate is None else dropout_rate
+    rate = model.get("attention_dropout_rate")
+    if rate is None:
+        rate = model.dropout_rate
 
     def make(layer_index: int, rngs: nnx.Rngs) -> nnx.Module:
         own = model[section].to_dict()
@@ -57,7 +60,7 @@ def attention_factory(
                 num_heads=model.num_heads,
                 causal=looks_back,
                 position=inner,
-                dropout_rate=rate,
+                dropout_rate=rate if drops_weights else 0.0,
                 dtype=config.dtype,
                 max_length=config.data.max_length,
                 layer_index=layer_index,
@@ -115,9 +118,10 @@ def make_sequence_to_sequence(
     cross = None
     if "cross_attention" in model:
         # A recurrent decoder drops what its cells are given, and no weights of attention, as in
-        # the papers; in a Transformer the weights are dropped in every place.
-        rate = 0.0 if recurrent else None
-        cross = attention_factory(config, "cross_attention", causal=False, dropout_rate=rate)
+        # the papers.
+        cross = attention_factory(
+            config, "cross_attention", causal=False, drops_weights=not recurrent
+        )
     if recurrent:
         settings = RecurrentConfig(
             dim=model.dim,

@@ -127,6 +127,7 @@ def encoder_section(size: Any, variant: str) -> ConfigDict:
     model.num_heads = size.num_heads
     model.mlp_dim = size.mlp_dim
     model.dropout_rate = size.dropout_rate
+    model.attention_dropout_rate = optional(None, float)  # of attention weights; None: dropout_rate
     model.norm = "pre"
     model.activation = "gelu"
     model.position = default_position(variant)

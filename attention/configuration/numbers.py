@@ -19,7 +19,9 @@ NUMBERS = frozenset(
     }
 )
 # Numbers too, except that a model built with 0 has nothing to drop with.
-RATES = frozenset({"model.dropout_rate", "model.word_dropout_rate"})
+RATES = frozenset(
+    {"model.dropout_rate", "model.word_dropout_rate", "model.attention_dropout_rate"}
+)
 
 
 def is_number(key: str) -> bool:
@@ -30,7 +32,7 @@ def is_number(key: str) -> bool:
 def same_program(key: str, a: Any, b: Any) -> bool:
     """Returns whether runs with these two values of a key can share a program."""
     if key in RATES:
-        return bool(a) == bool(b)
+        return _drops(a) == _drops(b)
     return is_number(key) or a == b
 
 
@@ -39,7 +41,12 @@ def program_of(config: ConfigDict) -> str:
     kept: dict[str, Any] = {}
     for key, value in leaves(config):
         if key in RATES:
-            kept[key] = bool(value)
+            kept[key] = _drops(value)
         elif not is_number(key):
             kept[key] = value
     return json.dumps(kept, sort_keys=True)
+
+
+def _drops(rate: float | None) -> bool | None:
+    """Returns what a rate says of the program; None: the same as another rate does."""
+    return None if rate is None else bool(rate)

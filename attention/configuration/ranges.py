@@ -52,6 +52,7 @@ RANGES: dict[str, Range] = {
     "model.char_dim": _COUNT,
     "model.dropout_rate": _RATE,
     "model.word_dropout_rate": _RATE,
+    "model.attention_dropout_rate": _RATE,
     "data.order_seed": _SEED,
     "data.max_length": _COUNT,
     "data.train_examples": _COUNT,
@@ -72,5 +73,8 @@ RANGES: dict[str, Range] = {
 }
 # None is a value of these alone.
 MAY_BE_NONE = frozenset(
-    {"data.order_seed", "data.train_examples", *(key for pair in EXCLUSIVE for key in pair)}
+    {
+        *("model.attention_dropout_rate", "data.order_seed", "data.train_examples"),
+        *(key for pair in EXCLUSIVE for key in pair),
+    }
 )
