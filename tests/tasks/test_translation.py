@@ -117,6 +117,24 @@ def test_a_search_or_scores_that_cannot_be_are_refused_with_the_model(
         nnx.eval_shape(lambda: task.make_model(nnx.Rngs(0)))
 
 
+@pytest.mark.parametrize(("rate", "expected"), [(None, 0.4), (0.1, 0.1), (0, None)])
+def test_attention_weights_are_dropped_at_their_own_rate_in_every_place(rate, expected):
+    overrides = {"model.dropout_rate": 0.4, "model.attention_dropout_rate": rate}
+    config = load_config("configs/translation.py:size=tiny", overrides)
+    sizes = {"source_size": 9, "target_size": 9, "end_id": EOS}
+    model: Any = make_sequence_to_sequence(config, **sizes, rngs=nnx.Rngs(0))
+    (encoder_block,), (decoder_block,) = model.encoder.blocks, model.decoder.blocks
+    attentions = (
+        encoder_block.attention,
+        decoder_block.self_attention,
+        decoder_block.cross_attention,
+    )
+    for attention in attentions:
+        own = attention.dropout.rate
+        assert (None if own is None else float(own[...])) == pytest.approx(expected)
+    assert float(encoder_block.dropout.rate[...]) == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize("cross", ["additive", "location_sensitive"])
 def test_a_recurrent_model_drops_no_weights_of_attention(cross):
     config = load_config(
