@@ -19,9 +19,7 @@ NUMBERS = frozenset(
     }
 )
 # Numbers too, except that a model built with 0 has nothing to drop with.
-RATES = frozenset(
-    {"model.dropout_rate", "model.word_dropout_rate", "model.attention_dropout_rate"}
-)
+RATES = frozenset({"model.dropout_rate", "model.word_dropout_rate", "model.attention_dropout_rate"})
 
 
 def is_number(key: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention.comparison.comparing import Options, compare
 from attention.comparison.examples import bleu_statistics, score_of
 
 DATA, EVAL = "d" * 64, "e" * 16
@@ -183,3 +184,9 @@ def write_sweep(folder: Path, trials: Sequence[Mapping[str, Any]]) -> Path:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "trials.jsonl").write_text(text, encoding="utf-8")
     return folder
+
+
+def rows_of(folder, **options):
+    """The rows by their names."""
+    found = compare([str(folder)], Options(**options))
+    return {chosen.row.name: chosen.row for chosen in found.chosen}
