@@ -55,6 +55,7 @@ class _Size(NamedTuple):
     learning_rate: float
     warmup_steps: int
     beam_size: int = 4
+    attention_dropout_rate: float | None = None  # None: dropout_rate
 
 
 _SIZES = {
@@ -84,6 +85,7 @@ _SIZES = {
         learning_rate=5e-3,
         warmup_steps=2000,
         beam_size=5,
+        attention_dropout_rate=0.0,
     ),
     "base": _Size(
         dim=512,
@@ -104,7 +106,10 @@ _SIZES = {
 # 3,346 short pairs are little: a smaller vocabulary, and an end before they are known by heart.
 _FOR_SHORT_SENTENCES: dict[str, dict[str, Any]] = {
     "tiny": {"max_length": 32, "batch_tokens": 1024},
-    "small": {"max_length": 32, "vocab_size": 4000, "train_steps": 2000, "warmup_steps": 500},
+    "small": {
+        **{"max_length": 32, "vocab_size": 4000, "train_steps": 2000, "warmup_steps": 500},
+        "attention_dropout_rate": None,
+    },
 }
 
 
@@ -181,6 +186,7 @@ def _transformer(size: _Size, chosen: SimpleNamespace) -> ConfigDict:
     places = _places(chosen)
     model = common.encoder_section(size, places["encoder"])
     model.architecture = "transformer"
+    model.attention_dropout_rate = size.attention_dropout_rate
     model.num_decoder_layers = size.num_layers
     model.decoder_mlp_dim = size.mlp_dim  # mlp_dim is that of the encoder
     model.position = "sinusoidal"

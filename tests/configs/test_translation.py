@@ -34,6 +34,7 @@ def test_small_is_the_published_setting() -> None:
     config = load_config(f"{FILE}:dataset=wmt14_translate/de-en")
     assert shape(config) == (4, 4, 128, 256, 256, 4)
     assert config.model.tied_embeddings == "all" and config.model.dropout_rate == 0.3
+    assert config.model.attention_dropout_rate == 0.0
     assert (config.model.position, config.model.activation) == ("sinusoidal", "relu")
     data = config.data
     assert (data.tokenizer, data.vocab_size, data.shared_vocabulary) == (
@@ -56,6 +57,7 @@ def test_short_sentences_have_sizes_of_their_own() -> None:
     assert config == load_config(f"{FILE}:size=small,dataset=hsk_zh_en,model=transformer")
     assert shape(config) == (4, 4, 128, 256, 256, 4)
     assert (config.train_steps, config.optimizer.warmup_steps) == (2000, 500)
+    assert config.model.attention_dropout_rate is None
     assert (config.data.vocab_size, config.data.max_length, config.decode.max_length) == (
         4000,
         32,
