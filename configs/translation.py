@@ -22,10 +22,11 @@ Arguments, after the colon, separated by commas:
     seed=      of the parameters, the order of the data and dropout (default 0)
 
 `small` is Transformer-Tiny of Wu et al., "Good for Misconceived Reasons" (ACL 2021): 4+4 layers of
-width 128, all embeddings shared, no attention weights dropped, inverse square root schedule, at most
-8,000 updates, beam 5. The paper takes the mean of the last checkpoints: average_checkpoints=5 does.
-What scored best here has optimizer.schedule=inverse_sqrt_cooldown in place of it. (On hsk_zh_en
-`small` drops attention weights, at dropout_rate, as does every other size.)
+width 128, all embeddings shared, no attention weights dropped, inverse square root schedule, at
+most 8,000 updates, beam 5. The published score is of the mean of the last checkpoints, which
+average_checkpoints=5 makes. What scored best here has optimizer.schedule=inverse_sqrt_cooldown and
+the best checkpoint. (On hsk_zh_en `small` drops attention weights as other sizes do, at
+dropout_rate.)
 Figures: docs/results/translation has `small` with dataset=files on Multi30k, studies that start
 from it, and `tiny` and `small` on hsk_zh_en; there are none of `base` yet.
 """

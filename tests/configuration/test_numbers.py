@@ -2,7 +2,7 @@
 
 import pytest
 
-from attention.configuration import load_config, program_of
+from attention.configuration import load_config, program_of, same_program
 
 pytestmark = pytest.mark.fast
 
@@ -27,3 +27,5 @@ def test_a_rate_that_follows_another_is_neither():
     following = program(dropout=0.4, attention_dropout=None)
     assert following != program(dropout=0.4, attention_dropout=0.0)
     assert following != program(dropout=0.0, attention_dropout=None)
+    for rate in (0.0, 0.1):
+        assert not same_program("model.attention_dropout_rate", None, rate)

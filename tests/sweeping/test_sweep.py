@@ -22,8 +22,6 @@ from attention.sweeping.setting import open_scene
 from attention.sweeping.sweep import Selection, make_setting
 from attention.sweeping.workers import Workers
 
-DRIVER = Path(__file__).parents[1] / "support" / "fake_training.py"
-
 
 def failure_of(recipe: Path, workdir: Path, seen: list) -> str:
     setting = make_setting(read_sweep(str(recipe), ()), workdir, Selection())
